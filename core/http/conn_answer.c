@@ -163,17 +163,20 @@ static struct buf *compose(struct request *q, int status, const struct headers *
 void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *r)
 {
     struct buf body = BUF_INIT(0);
+    int failed = answer_error_body(&body, r->text);
 
-    answer_error_body(&body, r->text);
-    add_status_line(b, r->status);
-    buf_add_str(b, "Content-Type: " ANSWER_JSON_TYPE "\r\n");
+    failed |= add_status_line(b, r->status);
+    failed |= buf_add_str(b, "Content-Type: " ANSWER_JSON_TYPE "\r\n");
     if (answer_asks_to_retry(r->status)) {
-        buf_add_str(b, "Retry-After: " ANSWER_RETRY_AFTER "\r\n");
+        failed |= buf_add_str(b, "Retry-After: " ANSWER_RETRY_AFTER "\r\n");
     }
-    buf_add_str(b, answer_date_line(s));
-    add_number(b, "Content-Length: ", body.len);
-    buf_add_str(b, "\r\nConnection: close\r\n\r\n");
-    buf_add(b, body.data, body.len);
+    failed |= buf_add_str(b, answer_date_line(s));
+    failed |= add_number(b, "Content-Length: ", body.len);
+    failed |= buf_add_str(b, "\r\nConnection: close\r\n\r\n");
+    failed |= buf_add(b, body.data, body.len);
+    if (failed) {
+        buf_clear(b);
+    }
     buf_finish(&body);
 }
 

@@ -232,7 +232,8 @@ bool answer_has_no_body(int status);
 bool answer_asks_to_retry(int status); /* a refusal gets Retry-After */
 
 /* conn_answer.c */
-/* Appends head and JSON body of an error to b; the connection closes after it. */
+/* Head and JSON body of an error into b, which is empty; the connection closes after it. Without
+ * memory for all of it b stays empty. */
 void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *r);
 
 #endif

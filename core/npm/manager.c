@@ -392,9 +392,7 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct n
                             .active = answer->active,
                             .mute = answer->mute,
                             .fault = answer->fault };
-    if (!m->stopping) {
-        manager_step(q->about.group, &e);
-    }
+    manager_step(q->about.group, &e);
     free(q);
     ask_next(m);
 }
@@ -474,13 +472,18 @@ static void carry_out(struct mgroup *g, const struct npm_action *a)
     }
 }
 
+/* A manager that stops does nothing any more: what it would begin, nobody would see end. */
 static void manager_step(struct mgroup *g, const struct npm_event *e)
 {
     struct env *env = g->manager->deps.env;
-    struct npm_actions out;
-    int64_t next_ns = npm_step(g->group, e, env_now_ns(env), &out);
     const struct npm_action *call = NULL;
+    struct npm_actions out;
+    int64_t next_ns;
 
+    if (g->manager->stopping) {
+        return;
+    }
+    next_ns = npm_step(g->group, e, env_now_ns(env), &out);
     if (e->kind != NPM_DEMAND || next_ns < g->timer.at_ns) {
         env_timer_set(env, &g->timer, next_ns);
     }

@@ -363,6 +363,30 @@ START_TEST(a_new_manager_does_what_was_wished_of_the_last_one)
 }
 END_TEST
 
+/* A load balancer that has not heard of the stop yet: once its demand began a call of the control
+ * plane that outlived the manager. */
+START_TEST(a_stopped_manager_begins_nothing)
+{
+    struct npm_demand d = { .lb_id = "lb", .group = "default", .seq = 1, .mb = 512 };
+    struct fn_error e = ERR_INIT;
+    struct env_work *w;
+    int stopped = 0;
+
+    for (pass(3), w = ran; w; w = ran) {
+        ran = NULL;
+        w->done(w);
+    }
+    npm_manager_stop(m, on_stopped, &stopped);
+    fake_env_settle(f);
+    ck_assert_int_eq(stopped, 1);
+    fake_env_advance(f, 60 * ENV_S); /* a list is overdue */
+    runs = 0;
+    npm_manager_demand(m, &d, &e);
+    fake_env_advance(f, 60 * ENV_S);
+    ck_assert_uint_eq(runs, 0);
+}
+END_TEST
+
 /* The simulator and the tests of steps start with NPM_OPTIONS_INIT, a manager with fn.yaml. */
 START_TEST(test_defaults_are_those_of_the_rows)
 {
@@ -392,6 +416,7 @@ int main(void)
     tcase_add_test(t, what_cannot_be_done_is_refused);
     tcase_add_test(t, a_new_manager_does_what_was_wished_of_the_last_one);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
+    tcase_add_test(t, a_stopped_manager_begins_nothing);
     tcase_add_test(t, test_defaults_are_those_of_the_rows);
     suite_add_tcase(s, t);
     sr = srunner_create(s);
