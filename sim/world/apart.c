@@ -1,5 +1,6 @@
 #include "apart.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,9 @@ static void on_crash(int sig)
 {
     char text[160];
     int n = snprintf(text, sizeof(text),
-                     "seed %llu: crash (signal %d)\nrepeat: fnd_sim --seeds %llu%s --story\n",
-                     (unsigned long long)running.seed, sig, (unsigned long long)running.seed,
+                     "seed %llu: crash (signal %d)\nrepeat: %s%s --seeds %llu%s --story\n",
+                     (unsigned long long)running.seed, sig, program_invocation_short_name,
+                     running.byte ? " --byte" : "", (unsigned long long)running.seed,
                      running.poor ? " --poor" : "");
 
     if (write(STDOUT_FILENO, text, (size_t)n) < 0) {
@@ -39,7 +41,7 @@ static void run_in_child(const struct apart *a, int to)
     signal(SIGSEGV, on_crash);
     signal(SIGALRM, on_crash);
     for (uint64_t i = 0; i < a->n; i++) {
-        plan_draw(&running, a->first + i, a->poor);
+        plan_draw(&running, a->first + i, a->mode);
         alarm(WORLD_REAL_S);
         run_world(&running, a->left_out, a->output == APART_STORY, &r);
         plan_free(&running);

@@ -10,7 +10,7 @@ enum apart_output { APART_SILENT, APART_ERRORS, APART_STORY };
 
 struct apart {
     uint64_t first, n; /* seeds */
-    bool poor;
+    enum plan_mode mode;
     const bool *left_out; /* of a single one; NULL = nothing */
     enum apart_output output;
 };

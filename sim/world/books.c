@@ -14,6 +14,8 @@ struct record {
     struct books_request rq;
     uint32_t runs;
     uint32_t offers;      /* under way */
+    uint32_t reachable;   /* offers in all, less those that reach nobody */
+    uint32_t reached;
     bool spent;           /* an offer ended without a proof */
     bool answered;        /* by its function, to the end */
     bool ended;
@@ -249,16 +251,39 @@ void books_offer(struct books *b, uint32_t seq)
                     r->spent ? "ended without a proof" : "is under way");
     } else {
         r->offers++;
+        r->reachable++;
     }
 }
 
-void books_offer_end(struct books *b, uint32_t seq, bool proof)
+static void check_reached(struct books *b, uint32_t seq)
 {
-    struct record *r = enter(b, 4, seq, proof);
+    const struct record *r = &b->records[seq];
+
+    if (r->reached > r->reachable) {
+        books_break(b, BOOKS_REACHED, seq, "request %u is with %u runners; its offers prove that "
+                    "%u can have it", seq, r->reached, r->reachable);
+    }
+}
+
+void books_offer_end(struct books *b, uint32_t seq, enum books_proof proof)
+{
+    struct record *r = enter(b, 4, seq, proof != BOOKS_NO_PROOF);
 
     if (r) {
         r->offers--;
-        r->spent |= !proof;
+        r->spent |= proof == BOOKS_NO_PROOF;
+        r->reachable -= proof == BOOKS_UNREACHED;
+        check_reached(b, seq);
+    }
+}
+
+void books_reach(struct books *b, uint32_t seq)
+{
+    struct record *r = enter(b, 9, seq, 0);
+
+    if (r) {
+        r->reached++;
+        check_reached(b, seq);
     }
 }
 

@@ -33,7 +33,8 @@
     X(SIZE, "B20", "a pool never has more machines than its maximum")                              \
     X(SPARED, "B21", "a machine with calls on it is not removed")                                  \
     X(FOLLOWS, "B22", "a pool follows demand, and load balancers know what it has")                \
-    X(IDLE, "B23", "a container that nobody uses goes when its time is over")
+    X(IDLE, "B23", "a container that nobody uses goes when its time is over")                      \
+    X(REACHED, "B24", "an offer that is proved not to have reached its runner never does")
 
 enum books_rule {
     BOOKS_SOUND,
@@ -56,6 +57,7 @@ enum books_seen {
     BOOKS_CUT,
     BOOKS_LEFT,        /* the client went away */
     BOOKS_NODE_LOST,   /* the load balancer died */
+    BOOKS_LOST,        /* the client's connection broke before it had a head */
     BOOKS_SEEN_N
 };
 
@@ -108,9 +110,18 @@ void books_check_ends(struct books *b, int64_t now_ns);
 
 /* ---- the network --------------------------------------------------------------------------- */
 
-/* A load balancer offers it to a runner; the offer ends, with a proof that nothing ran or none. */
+/* What the end of an offer proves. */
+enum books_proof {
+    BOOKS_NO_PROOF,
+    BOOKS_REFUSED,   /* its runner said no: nothing ran */
+    BOOKS_UNREACHED, /* no runner has it, or ever will */
+};
+
+/* A load balancer offers it to a runner; the offer ends. */
 void books_offer(struct books *b, uint32_t seq);
-void books_offer_end(struct books *b, uint32_t seq, bool proof);
+void books_offer_end(struct books *b, uint32_t seq, enum books_proof proof);
+/* An offer is with its runner. */
+void books_reach(struct books *b, uint32_t seq);
 /* A runner says that it refuses it. */
 void books_nack(struct books *b, uint32_t seq);
 

@@ -1,15 +1,15 @@
 /* Clients: they send the requests of the plan, read what comes as slowly as it says, and enter in
  * the books how each one ended. */
-#include "world.h"
+#include "front.h"
 
-#include <base/arena.h>
-#include <lb/lookups.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define END_SLACK_NS (20 * ENV_S) /* above all limits of a call; slow readers have some of it */
 #define SLOW_READS_MAX 3
+#define BYTE_BODY_BYTES    300u
+#define BYTE_ANSWER_BYTES  600u
 #define PROBE_BODY_BYTES   25000u /* several frames */
 #define PROBE_ANSWER_BYTES 80000u /* more than any window */
 #define CROWD_RUN_MS       500    /* less than any limit of a function */
@@ -23,10 +23,9 @@ struct client {
     uint32_t function;
     struct sim_rng rng;
     uint32_t seq; /* 0: not sent yet */
-    struct arena arena;
-    struct headers headers;
-    struct lb_call *call; /* NULL: not sent, or over */
-    bool over, streamed, detached;
+    struct front_call *call; /* NULL: not sent, or over */
+    bool over, detached;
+    enum books_seen told; /* by the head of its answer */
     uint32_t slow_reads; /* that are left */
     uint64_t answer_bytes; /* that the function will give */
     int64_t run_ms;
@@ -36,7 +35,6 @@ struct client {
 
 struct clients {
     struct lb_node *lb;
-    struct budget bodies;
     LIST_HEAD(, client) all;
     uint32_t waiting;
 };
@@ -51,7 +49,8 @@ static void conclude(struct client *c, enum books_seen how)
     struct node *n = &c->of->lb->n;
     bool ok = how == BOOKS_TOLD_OK || how == BOOKS_STREAMED;
     static const char *const words[BOOKS_SEEN_N] = {
-        "ok", "failed", "not executed", "unknown", "202", "streamed", "cut", "left", "lost its node"
+        "ok",  "failed", "not executed", "unknown",       "202",
+        "streamed", "cut", "left",       "lost its node", "lost its connection"
     };
 
     c->over = true;
@@ -65,7 +64,6 @@ static void conclude(struct client *c, enum books_seen how)
     tell(n, "request %u ends: %s %d, %llu bytes", c->seq, words[how], c->answer.status,
          (unsigned long long)c->answer.bytes);
     books_end(n->w->books, c->seq, &c->answer, n->w->now_ns);
-    arena_finish(&c->arena);
     if (c->of_crowd && n->w->crowded) {
         struct client *next = client_create(c->of, NULL, c->function);
 
@@ -74,10 +72,8 @@ static void conclude(struct client *c, enum books_seen how)
     }
 }
 
-static enum books_seen told(const struct client *c, int status, const struct headers *h)
+static enum books_seen told(const struct client *c, int status, const char *outcome)
 {
-    const char *outcome = headers_get(h, "Fn-Outcome");
-
     if (c->detached && status == 202) {
         return BOOKS_TOLD_ACK;
     }
@@ -94,35 +90,15 @@ static void read_answer(struct client *c, const char *data, size_t len)
     c->answer.bytes += len;
 }
 
-static void on_whole(void *ud, int status, const struct headers *h, const void *data, size_t len)
+static void on_head(void *ud, int status, const char *outcome, bool streams)
 {
     struct client *c = ud;
 
     c->answer.status = status;
-    read_answer(c, data, len);
-    conclude(c, told(c, status, h));
+    c->told = streams ? BOOKS_STREAMED : told(c, status, outcome);
 }
 
-static void on_error(void *ud, int status, const struct headers *h, const char *text)
-{
-    struct client *c = ud;
-
-    c->answer.status = status;
-    tell(&c->of->lb->n, "request %u is told %d: %s", c->seq, status, text);
-    conclude(c, told(c, status, h));
-}
-
-static void on_head(void *ud, int status, const struct headers *h, int64_t content_length)
-{
-    struct client *c = ud;
-
-    (void)h;
-    (void)content_length;
-    c->streamed = true;
-    c->answer.status = status;
-}
-
-static int on_data(void *ud, const void *data, size_t len)
+static int on_data(void *ud, const char *data, size_t len)
 {
     struct client *c = ud;
     struct node *n = &c->of->lb->n;
@@ -137,24 +113,21 @@ static int on_data(void *ud, const void *data, size_t len)
     return 1;
 }
 
-static void on_end(void *ud)
+static void on_end(void *ud, enum front_end how)
 {
-    conclude(ud, BOOKS_STREAMED);
+    struct client *c = ud;
+
+    conclude(c, how == FRONT_WHOLE ? c->told : how == FRONT_CUT ? BOOKS_CUT : BOOKS_LOST);
 }
 
-static void on_cut(void *ud)
-{
-    conclude(ud, BOOKS_CUT);
-}
-
-static const struct lb_reply reply = { on_whole, on_error, on_head, on_data, on_end, on_cut };
+static const struct front_cb front_cb = { on_head, on_data, on_end };
 
 static void on_resume(struct env_timer *t)
 {
     struct client *c = container_of(t, struct client, resume);
 
     if (c->call) {
-        lb_call_writable(c->call);
+        front_resume(c->call);
     }
 }
 
@@ -186,50 +159,21 @@ static int64_t draw_ms(struct sim_rng *r)
     return (int64_t)(sim_rng_below(r, 5) ? sim_rng_below(r, 20) : sim_rng_below(r, 1500));
 }
 
-static struct body *write_body(struct client *c, uint64_t bytes)
-{
-    struct body *b = body_create(&c->of->bodies, 0);
-    char piece[1024];
-
-    if (!b) {
-        abort();
-    }
-    for (uint64_t at = 0; at < bytes; at += sizeof(piece)) {
-        size_t n = bytes - at < sizeof(piece) ? (size_t)(bytes - at) : sizeof(piece);
-
-        books_write(c->seq, true, at, piece, n);
-        body_append(b, piece, n);
-    }
-    return b;
-}
-
 static void submit(struct client *c, const char *what, uint64_t body_bytes)
 {
-    static const unsigned char address[LOOKUPS_ADDRESS];
-    struct body *body;
-    struct lb_request rq = { .arena = &c->arena,
-                             .method = "POST",
-                             .scheme = "http",
-                             .host = "sim:8080",
-                             .headers = &c->headers,
-                             .peer = "10.0.2.1:1",
-                             .client = address };
     char text[80];
-    struct lb_call *call;
+    struct front_request rq = { .seq = c->seq,
+                                .function = c->function,
+                                .what = text,
+                                .detached = c->detached,
+                                .body_bytes = body_bytes,
+                                .rng = &c->rng };
+    struct front_call *call;
 
-    sim_outside_begin();
-    rq.body = body = write_body(c, body_bytes);
     snprintf(text, sizeof(text), "%u %s %lld %llu", c->seq, what, (long long)c->run_ms,
              (unsigned long long)c->answer_bytes);
-    headers_add(&c->headers, "X-Do", text);
-    if (c->detached) {
-        headers_add(&c->headers, "Fn-Invoke-Type", "detached");
-    }
-    rq.path = rq.target = arena_printf(&c->arena, "/invoke/fn-%u", c->function);
-    sim_outside_end();
-    call = lb_submit(c->of->lb->lb, &rq, &reply, c);
+    call = front_ask(c->of->lb, &rq, &front_cb, c);
     c->call = c->over ? NULL : call;
-    body_unref(body);
 }
 
 /* What kind of request, and of client, this is. */
@@ -245,7 +189,10 @@ static const char *draw_request(struct client *c, struct books_request *rq)
         c->answer_bytes = 2;
         c->run_ms = CROWD_RUN_MS;
     }
-    if (c->e) {
+    if (c->of->lb->n.w->plan->byte) {
+        rq->body_bytes = BYTE_BODY_BYTES;
+        c->answer_bytes = BYTE_ANSWER_BYTES;
+    } else if (c->e) {
         what = draw_what(&c->rng);
         rq->body_bytes = BOOKS_NUMBER_BYTES + (uint32_t)draw_size(&c->rng);
         c->answer_bytes = draw_size(&c->rng) + 2; /* there is something to cut */
@@ -272,8 +219,6 @@ static void on_send(struct env_timer *t)
     c->seq = books_open(n->w->books, &rq);
     n->w->requests++;
     c->of->waiting++;
-    arena_init(&c->arena, 0);
-    headers_init(&c->headers, &c->arena);
     tell(n, "request %u (#%d) of function %u: %s, body %u, answer %u%s", c->seq,
          c->e ? (int)(c->e - p->events) : -1, c->function, what, rq.body_bytes, rq.answer_bytes,
          c->detached ? ", detached" : "");
@@ -285,10 +230,10 @@ static void on_send(struct env_timer *t)
 
 static void leave(struct client *c, enum books_seen how)
 {
-    struct lb_call *call = c->call;
+    struct front_call *call = c->call;
 
     if (call) {
-        lb_call_gone(call);
+        front_leave(call);
         conclude(c, how);
     }
 }
@@ -358,8 +303,6 @@ void clients_destroy(struct clients *of)
 {
     struct client *c;
 
-    books_equal(of->lb->n.w->books, BOOKS_NOTHING_LEFT, "bytes of bodies", of->bodies.used_bytes,
-                0);
     while ((c = LIST_FIRST(&of->all))) {
         LIST_REMOVE(c, link);
         free(c);

@@ -1,6 +1,5 @@
 /* A load balancer: core/lb, core/place, a placer and pool-static, all real, on its own host. */
-#include "world.h"
-
+#include "front.h"
 #include "plugins.h"
 
 #include <base/buf.h>
@@ -194,15 +193,27 @@ static void leave(struct lb_node *l)
     net_lose_lb(l->n.w->net, l);
 }
 
+static bool is_over(const struct node *n)
+{
+    const struct lb_node *l = (const struct lb_node *)(const void *)n;
+
+    return l->drained && l->stopped && front_is_empty(l);
+}
+
+void lb_node_maybe_leave(struct lb_node *l)
+{
+    if (is_over(&l->n) && l->leaving && !l->n.dead) {
+        leave(l);
+    }
+}
+
 static void on_stopped(void *ud)
 {
     struct lb_node *l = ud;
 
     l->stopped = true;
     tell(&l->n, "is drained");
-    if (l->leaving && !l->n.dead) {
-        leave(l);
-    }
+    lb_node_maybe_leave(l);
 }
 
 static void on_drained(void *ud)
@@ -213,11 +224,16 @@ static void on_drained(void *ud)
     place_stop(l->place, on_stopped, l);
 }
 
+void lb_node_drain_calls(struct lb_node *l)
+{
+    lb_drain(l->lb, on_drained, l);
+}
+
 void lb_node_drain(struct lb_node *l)
 {
     if (!l->draining) {
         l->draining = true;
-        lb_drain(l->lb, on_drained, l);
+        front_drain(l);
     }
 }
 
@@ -231,13 +247,6 @@ void lb_node_kill(struct lb_node *l)
     }
 }
 
-static bool is_over(const struct node *n)
-{
-    const struct lb_node *l = (const struct lb_node *)(const void *)n;
-
-    return l->drained && l->stopped;
-}
-
 static void check_place(struct lb_node *l)
 {
     struct books *b = l->n.w->books;
@@ -248,36 +257,6 @@ static void check_place(struct lb_node *l)
     books_equal(b, BOOKS_NOTHING_LEFT, "attempts of a drained load balancer", n.trying, 0);
 }
 
-/* What its clients were told, as far as they were told; a detached call has two ends. */
-static void check_counts(struct lb_node *l)
-{
-    struct books *b = l->n.w->books;
-    struct books_tally t = books_tally(b, l->n.life);
-    struct lb_counts n;
-    uint64_t known = t.seen[BOOKS_TOLD_OK] + t.seen[BOOKS_TOLD_FAILED] +
-                     t.seen[BOOKS_TOLD_UNKNOWN] + t.seen[BOOKS_STREAMED] + t.seen[BOOKS_CUT] +
-                     t.seen[BOOKS_TOLD_ACK];
-
-    lb_count(l->lb, &n);
-    books_equal(b, BOOKS_COUNTS_LB, "received", n.received, t.all);
-    books_equal(b, BOOKS_COUNTS_LB, "outcomes in all",
-                n.ok + n.failed + n.not_executed + n.unknown + n.aborted, t.all);
-    books_equal(b, BOOKS_COUNTS_LB, "calls in flight", n.in_flight, 0);
-    if (l->n.w->plan->detached) {
-        return;
-    }
-    books_equal(b, BOOKS_COUNTS_LB, "not executed", n.not_executed,
-                t.seen[BOOKS_TOLD_NOT_EXECUTED]);
-    books_equal(b, BOOKS_COUNTS_LB, "ok, failed and unknown", n.ok + n.failed + n.unknown, known);
-    books_equal(b, BOOKS_COUNTS_LB, "aborted", n.aborted,
-                t.seen[BOOKS_LEFT] + t.seen[BOOKS_NODE_LOST]);
-    if (n.ok < t.seen[BOOKS_TOLD_OK] ||
-        n.ok > t.seen[BOOKS_TOLD_OK] + t.seen[BOOKS_STREAMED]) {
-        books_break(b, BOOKS_COUNTS_LB, 0, "%s counts %llu calls as ok, its clients %llu",
-                    l->n.name, (unsigned long long)n.ok, (unsigned long long)t.seen[BOOKS_TOLD_OK]);
-    }
-}
-
 static void destroy(struct node *n)
 {
     struct lb_node *l = container_of(n, struct lb_node, n);
@@ -285,8 +264,9 @@ static void destroy(struct node *n)
 
     if (!books_broken(w->books)) {
         check_place(l);
-        check_counts(l);
+        front_check_counts(l);
     }
+    front_close(l);
     lb_destroy(l->lb);
     place_destroy(l->place);
     while (l->n_plugins > 0) {
@@ -342,6 +322,7 @@ struct lb_node *lb_node_create(struct world *w, uint32_t index)
     open_place(l);
     open_plugins(l);
     open_lb(l);
+    front_open(l);
     l->clients = clients_create(l);
     w->lbs[index] = l;
     return l;

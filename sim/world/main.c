@@ -4,6 +4,7 @@
 #include "shrink.h"
 
 #include <base/log.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@ static const char usage[] =
     "usage: fnd_sim [options]\n"
     "  --seeds A..B     seeds to run, or one (1)\n"
     "  --poor           the nodes' memory runs out, also in worlds where it does not\n"
+    "  --byte           one request, and one fault at one byte of its way (fnd_sim_wire); without\n"
+    "                   seeds each byte, or with --every N each Nth\n"
     "  --places         that asked for memory while it ran out, for addr2line\n"
     "  --story          tell what happens, by request and fault\n"
     "  --only a,b-c     of the plan, these events alone\n"
@@ -27,15 +30,21 @@ static const char usage[] =
 
 struct options {
     uint64_t first, last;
-    bool story, hash, plan, log, stop, shrink, poor, places;
+    bool story, hash, plan, log, stop, shrink, poor, places, byte;
+    uint64_t every;
     const char *only;
     char plugins[4096];
 };
 
 #define TOGETHER_MAX 64u /* worlds of one process */
 
+static enum plan_mode mode_of(const struct options *o)
+{
+    return o->byte ? PLAN_BYTE : o->poor ? PLAN_POOR : PLAN_DRAWN;
+}
+
 struct total {
-    uint64_t worlds, broken, requests, ok, steps, refused;
+    uint64_t worlds, broken, requests, ok, steps, refused, reached;
     int64_t simulated_ns;
     uint64_t hash;
 };
@@ -81,8 +90,11 @@ static void print_broken(const struct options *o, uint64_t seed, const struct ru
     printf("seed %llu: %s broken after %.6f s: %s\n  %s: %s\n", (unsigned long long)seed,
            books_rule_id(r->broken), (double)r->at_ns / 1e9, r->why, books_rule_id(r->broken),
            books_rule_text(r->broken));
-    printf("repeat: fnd_sim --seeds %llu%s%s%s --story\n", (unsigned long long)seed,
-           o->poor ? " --poor" : "", o->only ? " --only " : "", o->only ? o->only : "");
+    printf("repeat: %s%s --seeds %llu%s%s --story\n", program_invocation_short_name,
+           o->byte   ? " --byte"
+           : o->poor ? " --poor"
+                     : "",
+           (unsigned long long)seed, o->only ? " --only " : "", o->only ? o->only : "");
 }
 
 /* "3,9-12" of what stays. */
@@ -113,10 +125,10 @@ static int shrink_seed(const struct plan *p, bool *left_out)
         return 0;
     }
     left = shrink(p, left_out, broken);
-    printf("seed %llu: %s with %u of %u events\nrepeat: fnd_sim --seeds %llu --only ",
+    printf("seed %llu: %s with %u of %u events\nrepeat: %s --seeds %llu --only ",
            (unsigned long long)p->seed,
            broken == SHRINK_CRASH ? "a crash" : books_rule_id((enum books_rule)broken), left,
-           p->n_events, (unsigned long long)p->seed);
+           p->n_events, program_invocation_short_name, (unsigned long long)p->seed);
     print_only(p, left_out);
     puts(" --story");
     return 1;
@@ -130,6 +142,7 @@ static void count(struct total *t, const struct run_result *r)
     t->ok += r->ok;
     t->steps += r->steps;
     t->refused += r->refused;
+    t->reached += r->reached;
     t->simulated_ns += r->simulated_ns;
     t->hash = t->hash * 31 + r->hash;
 }
@@ -158,10 +171,10 @@ static uint64_t count_together(const struct options *o, uint64_t first)
 {
     uint64_t n = 1;
 
-    if (o->poor || plan_is_poor(first)) {
+    if (!o->byte && (o->poor || plan_is_poor(first))) {
         return 1;
     }
-    while (n < TOGETHER_MAX && first + n <= o->last && !plan_is_poor(first + n)) {
+    while (n < TOGETHER_MAX && first + n <= o->last && (o->byte || !plan_is_poor(first + n))) {
         n++;
     }
     return n;
@@ -174,7 +187,7 @@ static uint64_t run_worlds(const struct options *o, uint64_t first, uint64_t n,
     struct telling x = { o, t };
     struct apart a = { .first = first,
                        .n = n,
-                       .poor = o->poor,
+                       .mode = mode_of(o),
                        .left_out = left_out,
                        .output = o->story ? APART_STORY : APART_ERRORS };
     uint64_t broken = t->broken;
@@ -195,7 +208,7 @@ static int run_seed(const struct options *o, uint64_t seed, struct total *t)
     bool *left_out;
     int bad = 0;
 
-    plan_draw(&p, seed, o->poor);
+    plan_draw(&p, seed, mode_of(o));
     left_out = sim_alloc(p.n_events * sizeof(*left_out));
     if (o->only && !read_only(o->only, left_out, p.n_events)) {
         fprintf(stderr, "fnd_sim: --only, got \"%s\"; expected events of --plan\n", o->only);
@@ -251,6 +264,9 @@ static void print_refused(const struct total *t)
 
 static void print_total(const struct total *t, double cpu_s)
 {
+    if (t->reached > 0) {
+        printf("%llu faults at a byte\n", (unsigned long long)t->reached);
+    }
     printf("%llu worlds, %llu broken, %.1f simulated hours, %llu requests, %llu answered ok, %llu "
            "steps, hash %016llx\n",
            (unsigned long long)t->worlds, (unsigned long long)t->broken,
@@ -292,7 +308,8 @@ static const struct option long_options[] = {
     { "hash", no_argument, NULL, 'h' },        { "plugins", required_argument, NULL, 'd' },
     { "log", no_argument, NULL, 'l' },         { "stop", no_argument, NULL, 'x' },
     { "shrink", no_argument, NULL, 'k' },      { "poor", no_argument, NULL, 'm' },
-    { "places", no_argument, NULL, 'a' },
+    { "places", no_argument, NULL, 'a' },      { "byte", no_argument, NULL, 'b' },
+    { "every", required_argument, NULL, 'e' },
     { NULL, 0, NULL, 0 },
 };
 
@@ -313,6 +330,9 @@ static bool read_options(int argc, char **argv, struct options *o)
         case 'o':
             o->only = optarg;
             break;
+        case 'e':
+            o->every = strtoull(optarg, NULL, 10);
+            break;
         case '?':
             return false;
         default:
@@ -323,15 +343,51 @@ static bool read_options(int argc, char **argv, struct options *o)
               : c == 'k' ? &o->shrink
               : c == 'm' ? &o->poor
               : c == 'a' ? &o->places
+              : c == 'b' ? &o->byte
                          : &o->log) = true;
         }
     }
-    return optind == argc;
+    return optind == argc && o->every > 0;
+}
+
+/* Each byte of each way, as far as there are any: behind the last one a way's fault does not
+ * happen. */
+static void run_bytes(const struct options *o, struct total *t)
+{
+    bool over[PLAN_OF_BYTE] = { false };
+    uint32_t left = PLAN_OF_BYTE;
+
+    for (uint64_t at = 0; left > 0; at += o->every) {
+        for (uint32_t i = 0; i < PLAN_OF_BYTE && !(o->stop && t->broken); i++) {
+            uint64_t reached = t->reached, broken = t->broken;
+
+            if (!over[i]) {
+                run_worlds(o, at * PLAN_OF_BYTE + i, 1, NULL, t);
+                over[i] = t->reached == reached && t->broken == broken;
+                left -= over[i];
+            }
+        }
+        left = o->stop && t->broken ? 0 : left;
+    }
+}
+
+static int run_seeds(const struct options *o, struct total *t)
+{
+    int bad = 0;
+
+    for (uint64_t seed = o->first; seed <= o->last && !bad && !(o->stop && t->broken);) {
+        if (o->only || o->plan || o->shrink) {
+            bad = run_seed(o, seed++, t);
+        } else {
+            seed += run_worlds(o, seed, count_together(o, seed), NULL, t);
+        }
+    }
+    return bad;
 }
 
 int main(int argc, char **argv)
 {
-    struct options o = { .first = 1, .last = 1 };
+    struct options o = { .every = 1 };
     struct fn_error e = ERR_INIT;
     struct total t = { 0 };
     double begun_s;
@@ -342,6 +398,9 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 64;
     }
+    if (!o.byte && o.last == 0) {
+        o.first = o.last = 1;
+    }
     log_set_level(o.log ? FN_LOG_DEBUG : 0);
     if (plugins_open(o.plugins, &e) < 0) {
         fprintf(stderr, "fnd_sim: %s\n", e.msg);
@@ -349,12 +408,10 @@ int main(int argc, char **argv)
     }
     scarce_open();
     begun_s = processor_s();
-    for (uint64_t seed = o.first; seed <= o.last && !bad && !(o.stop && t.broken);) {
-        if (o.only || o.plan || o.shrink) {
-            bad = run_seed(&o, seed++, &t);
-        } else {
-            seed += run_worlds(&o, seed, count_together(&o, seed), NULL, &t);
-        }
+    if (o.byte && o.last == 0) {
+        run_bytes(&o, &t);
+    } else {
+        bad = run_seeds(&o, &t);
     }
     if (!bad && !o.plan && !o.shrink) {
         print_total(&t, processor_s() - begun_s);

@@ -440,6 +440,27 @@ void net_serve(struct net *net, struct runner_node *r)
     net->listening[r->index] = r;
 }
 
+void net_enter(struct net *net, const struct node *n)
+{
+    (void)net;
+    (void)n;
+}
+
+/* There are no bytes. */
+bool net_has_broken(const struct net *net)
+{
+    (void)net;
+    return false;
+}
+
+/* A session that was finished is on its way as a whole. */
+void net_drain_runner(struct net *net, struct runner_node *r, void (*done)(void *ud), void *ud)
+{
+    (void)net;
+    (void)r;
+    done(ud);
+}
+
 /* Callbacks may end other connections, so that each step begins anew. */
 void net_lose_runner(struct net *net, struct runner_node *r)
 {

@@ -174,7 +174,10 @@ static void attempt_end(struct stream *st, int status, const char *text, enum en
     st->entered++;
     env_timer_clear(env_of_lb(st), &a->deadline);
     frames_drop(&a->held);
-    books_offer_end(st->net->w->books, st->seq, proof != ENGAGE_PROOF_NONE || a->nacked);
+    books_offer_end(st->net->w->books, st->seq,
+                    proof != ENGAGE_PROOF_NONE ? BOOKS_UNREACHED
+                    : a->nacked                ? BOOKS_REFUSED
+                                               : BOOKS_NO_PROOF);
     tell(&st->client->lb->n, "request %u: its offer ends: %d %s%s", st->seq, status, text,
          proof != ENGAGE_PROOF_NONE ? " (nothing ran)" : "");
     attempt_leave_conn(st);
@@ -378,7 +381,7 @@ static void attempt_close(struct engage_attempt *a)
     env_timer_clear(env_of_lb(st), &a->deadline);
     frames_drop(&a->held);
     if (!a->ended) {
-        books_offer_end(st->net->w->books, st->seq, false);
+        books_offer_end(st->net->w->books, st->seq, BOOKS_NO_PROOF);
         if (st->conn) {
             cancel(st);
         }
@@ -454,6 +457,7 @@ static void session_begin(struct stream *st)
     st->s.frozen_ns = r->n.frozen_ns;
     r->sessions++;
     r->tried++;
+    books_reach(st->net->w->books, st->seq);
     tell(&r->n, "gets request %u", st->seq);
     status = r->cb.on_try(r->cb_ud, &st->s, &st->try_call, st->deadline_ns, &st->s.ud);
     if (status < 0) {

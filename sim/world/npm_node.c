@@ -246,6 +246,7 @@ static void destroy(struct node *n)
     npm_manager_destroy(m->m);
     plugin_destroy(m->cplane);
     plugin_host_destroy(m->host);
+    net_forget(w->net, n);
     if (!books_broken(w->books) && sim_due_ns(n->sim) != INT64_MAX) {
         books_break(w->books, BOOKS_NOTHING_LEFT, 0, "%s left a timer", n->name);
     }
@@ -269,4 +270,5 @@ void npm_node_create(struct world *w)
     must_be(plugins_create_own(m->host, &cloud_cplane, cloud_options(&m->n), &m->cplane, &e), &e);
     open_manager(m);
     w->npm = m;
+    pool_net_serve(m);
 }

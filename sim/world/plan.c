@@ -29,6 +29,7 @@
 #define MANAGED_TIMEOUT_MAX_S 20
 #define POOR_IN_8 5u
 #define POOR_MAX  16u /* times at which memory is scarce */
+#define BYTE_LENGTH_NS (10 * ENV_S) /* all that one byte can delay is over */
 #define LONG_MIN_NS (20 * ENV_S)
 #define LONG_MAX_NS (180 * ENV_S)
 
@@ -210,13 +211,50 @@ bool plan_is_poor(uint64_t seed)
     return seed % 8 == POOR_IN_8;
 }
 
-void plan_draw(struct plan *p, uint64_t seed, bool poor)
+/* The smallest world that has everything. */
+static void plan_byte(struct plan *p, uint64_t seed)
+{
+    uint64_t by_way = seed / PLAN_WAYS_N, by_break = by_way / PLAN_BREAKS_N;
+
+    *p = (struct plan){ .seed = seed,
+                        .lbs = 1,
+                        .runners = 1,
+                        .functions = 1,
+                        .function = { { .mem_mb = 64, .timeout_s = 2, .idle_timeout_s = 20 } },
+                        .timeout_max_s = 2,
+                        .placer = "naive",
+                        .runner_mem_mb = 256,
+                        .latency_ns = ENV_MS,
+                        .jitter_ns = 1,
+                        .socket_bytes = 65536,
+                        .streams_max = 100,
+                        .window_bytes = 65536,
+                        .response_buffer_bytes = seed % 3 ? 65536 : 300,
+                        .placement_timeout_ns = 3 * ENV_S,
+                        .slow_ns = 5 * ENV_MS,
+                        .fast_ns = ENV_MS,
+                        .boot_ns = ENV_MS,
+                        .length_ns = BYTE_LENGTH_NS };
+    p->byte_there = (struct plan_byte){ .at = seed / PLAN_OF_BYTE,
+                                        .way = (enum plan_way)(seed % PLAN_WAYS_N),
+                                        .how = (enum plan_break)(by_way % PLAN_BREAKS_N),
+                                        .encrypted = by_break % 2 };
+    p->byte = &p->byte_there;
+    p->events = sim_alloc(sizeof(*p->events));
+    p->events[p->n_events++] = (struct plan_event){ .kind = PLAN_REQUEST, .chance = 1 };
+}
+
+void plan_draw(struct plan *p, uint64_t seed, enum plan_mode mode)
 {
     struct sim_rng r = sim_rng_make(seed, 100);
 
+    if (mode == PLAN_BYTE) {
+        plan_byte(p, seed);
+        return;
+    }
     *p = (struct plan){ .seed = seed,
                         .slow = seed % SLOW_ONE_IN == 0,
-                        .poor = poor || plan_is_poor(seed),
+                        .poor = mode == PLAN_POOR || plan_is_poor(seed),
                         .managed = seed % 8 == MANAGED_IN_8 };
     p->timeout_max_s = p->managed ? MANAGED_TIMEOUT_MAX_S : TIMEOUT_MAX_S;
     draw_size(p, &r);

@@ -390,6 +390,12 @@ void pool_net_lose(struct npm_node *npm)
     }
 }
 
+/* Calls look whom the world has. */
+void pool_net_serve(struct npm_node *npm)
+{
+    (void)npm;
+}
+
 void pool_client_create(struct lb_node *l)
 {
     struct pool_client *pc = sim_alloc(sizeof(*pc));

@@ -295,7 +295,7 @@ static void drain_all(struct world *w)
     }
 }
 
-static void conclude(struct world *w, struct run_result *ret)
+static void conclude(struct world *w, bool reached, struct run_result *ret)
 {
     *ret = (struct run_result){
         .broken = books_broken(w->books),
@@ -306,6 +306,7 @@ static void conclude(struct world *w, struct run_result *ret)
         .ok = w->answers_ok,
         .steps = w->steps,
         .refused = scarce_refused(),
+        .reached = reached,
         .simulated_ns = w->now_ns - w->begun_ns,
     };
     snprintf(ret->why, sizeof(ret->why), "%s", books_why(w->books));
@@ -326,6 +327,8 @@ static void destroy_nodes(struct world *w, bool runners)
 /* What the nodes of a world with broken books still have is left behind. */
 static void world_destroy(struct world *w, struct run_result *ret)
 {
+    bool reached = net_has_broken(w->net);
+
     if (all_over(w)) {
         destroy_nodes(w, false);
         destroy_nodes(w, true);
@@ -334,7 +337,7 @@ static void world_destroy(struct world *w, struct run_result *ret)
             engine_destroy(w->engines[i]);
         }
     }
-    conclude(w, ret); /* the last entries came from the nodes' ends */
+    conclude(w, reached, ret); /* the last entries came from the nodes' ends */
     sim_destroy(w->outside);
     free(w->happenings);
     cloud_destroy(w->cloud);

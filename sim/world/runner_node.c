@@ -68,6 +68,28 @@ static void leave(struct runner_node *r)
     net_lose_runner(r->n.w->net, r);
 }
 
+static bool is_over(const struct node *n)
+{
+    const struct runner_node *r = (const struct runner_node *)(const void *)n;
+
+    return r->drained && r->calm;
+}
+
+static void maybe_leave(struct runner_node *r)
+{
+    if (is_over(&r->n) && r->leaving && !r->n.dead) {
+        leave(r);
+    }
+}
+
+static void on_calm(void *ud)
+{
+    struct runner_node *r = ud;
+
+    r->calm = true;
+    maybe_leave(r);
+}
+
 static void on_drained(void *ud, bool clean)
 {
     struct runner_node *r = ud;
@@ -75,9 +97,7 @@ static void on_drained(void *ud, bool clean)
     r->drained = true;
     r->clean = clean;
     tell(&r->n, "is drained");
-    if (r->leaving && !r->n.dead) {
-        leave(r);
-    }
+    maybe_leave(r);
 }
 
 void runner_node_drain(struct runner_node *r)
@@ -86,6 +106,7 @@ void runner_node_drain(struct runner_node *r)
 
     if (!r->draining) {
         r->draining = true;
+        net_drain_runner(r->n.w->net, r, on_calm, r);
         runner_drain(r->r, (now_ns > heal_ns ? now_ns : heal_ns) + DRAIN_NS, on_drained, r);
     }
 }
@@ -97,11 +118,6 @@ void runner_node_kill(struct runner_node *r)
         leave(r);
         runner_node_drain(r);
     }
-}
-
-static bool is_over(const struct node *n)
-{
-    return ((const struct runner_node *)(const void *)n)->drained;
 }
 
 static void check_counts(struct runner_node *r)

@@ -18,7 +18,10 @@ static bool keep_result(void *ud, uint64_t seed, const struct run_result *r)
 
 uint32_t shrink_try(const struct plan *p, const bool *left_out)
 {
-    struct apart a = { .first = p->seed, .n = 1, .poor = p->poor, .left_out = left_out };
+    struct apart a = { .first = p->seed,
+                       .n = 1,
+                       .mode = p->poor ? PLAN_POOR : PLAN_DRAWN,
+                       .left_out = left_out };
     uint32_t broken;
     bool clean;
 

@@ -90,7 +90,9 @@ static void step(struct world *w, struct node *n, int64_t due_ns)
         sim_jump(s, w->now_ns - sim_now_ns(s)); /* what it should have done is late now */
     }
     scarce_enter(n);
+    net_enter(w->net, n);
     sim_step(s);
+    net_enter(w->net, NULL);
     scarce_enter(NULL);
 }
 

@@ -13,6 +13,7 @@
 #define FND_SIM_WORLD_H
 
 #include "books.h"
+#include "plan.h"
 
 #include <lb/lb.h>
 #include <place/place.h>
@@ -21,100 +22,10 @@
 
 #define LBS_MAX       4u
 #define RUNNERS_MAX   6u
-#define FUNCTIONS_MAX 8u
 #define NODE_NAME_BYTES 16
 
 struct world;
 struct engine;
-
-/* ---- plan.c: what the seed says ------------------------------------------------------------ */
-
-#define PLAN_KINDS(X)                                                                              \
-    X(REQUEST, "request")                                                                          \
-    X(LB_KILL, "lb-kill")           /* the process dies, and starts again `ns` later */            \
-    X(RUNNER_KILL, "runner-kill")                                                                  \
-    X(LB_STOP, "lb-stop")           /* drained, ends when it is, and starts again */               \
-    X(RUNNER_STOP, "runner-stop")                                                                  \
-    X(RELOAD, "reload")             /* a load balancer gets another placer, pool and options */    \
-    X(CLOCK_LB, "lb-clock")         /* its wall clock is set, up to days to either side */         \
-    X(CLOCK_RUNNER, "runner-clock")                                                                \
-    X(FREEZE_LB, "lb-freeze")       /* stopped for `ns` (SIGSTOP, a slow machine) */               \
-    X(FREEZE_RUNNER, "runner-freeze")                                                              \
-    X(BREAK, "break")               /* a connection breaks after `n` more frames */                \
-    X(PART_TO, "cut-to-runner")     /* nothing reaches the runner for `ns` */                      \
-    X(PART_FROM, "cut-from-runner") /* nothing comes back for `ns` */                              \
-    X(PART, "cut")                  /* both */                                                     \
-    X(VOID, "half-open")            /* a connection whose packets vanish, for ever */              \
-    X(SLOW_NET, "slow-net")         /* `ns` of delay on top, for a second */                       \
-    X(REFUSE, "refuse-streams")     /* a runner's transport refuses `n` streams */                 \
-    X(ENGINE_DEAD, "engine-dead")   /* for `ns` */                                                 \
-    X(ENGINE_HANGS, "engine-hangs")                                                                \
-    X(ENGINE_SLOW, "engine-slow")                                                                  \
-    X(ENGINE_FAILS, "engine-fails") /* the next `n` calls of a method */                           \
-    X(EXIT, "container-exit")       /* of any container that runs */                               \
-    X(SOCKETS_GONE, "socket-refuses") /* the next `n` connections to functions */                  \
-    X(NPM_KILL, "npm-kill") /* these in managed worlds only */                                     \
-    X(NPM_FREEZE, "npm-freeze")                                                                    \
-    X(NPM_CUT, "cut-from-npm") /* a load balancer */                                               \
-    X(CLOUD_FAILS, "cloud-fails") /* the next `n` calls */                                         \
-    X(CLOUD_HANGS, "cloud-hangs")                                                                  \
-    X(MACHINE_LOST, "machine-lost")                                                                \
-    X(MEMORY_LB, "lb-memory") /* for `ns` its allocations fail now and then; in poor worlds */     \
-    X(MEMORY_RUNNER, "runner-memory")                                                              \
-    X(MEMORY_NPM, "npm-memory")
-
-enum plan_kind {
-#define X(name, text) PLAN_##name,
-    PLAN_KINDS(X)
-#undef X
-        PLAN_KINDS_N
-};
-const char *plan_kind_name(enum plan_kind kind);
-
-struct plan_event {
-    int64_t at_ns; /* from the begin of the world */
-    enum plan_kind kind;
-    uint32_t lb, runner, function;
-    uint32_t n;
-    int64_t ns;
-    uint64_t chance; /* of what is drawn when it happens */
-};
-
-struct plan_function {
-    uint64_t mem_mb;
-    int32_t timeout_s, idle_timeout_s;
-    uint32_t app;
-};
-
-struct plan {
-    uint64_t seed;
-    bool slow; /* it takes hours, and rests most of the time */
-    bool poor; /* memory runs out */
-    bool managed; /* a node pool manager rents the runners; at most `runners` */
-    uint32_t lbs, runners, functions;
-    struct plan_function function[FUNCTIONS_MAX];
-    int32_t timeout_max_s; /* of a function */
-    const char *placer;
-    uint64_t runner_mem_mb;
-    int64_t latency_ns, jitter_ns;
-    uint32_t socket_bytes; /* that a connection takes before they have arrived */
-    uint32_t streams_max;  /* of a connection */
-    uint32_t window_bytes; /* of an answer that may be on its way */
-    uint32_t response_buffer_bytes;
-    int64_t placement_timeout_ns;
-    bool detached;
-    bool nasty; /* timers and lanes are as bad as the contract allows */
-    int64_t slow_ns, fast_ns, boot_ns; /* of the engine, and of functions until they listen */
-    int64_t length_ns; /* of the time with requests and faults */
-    struct plan_event *events; /* by time */
-    uint32_t n_events;
-};
-
-const char *plan_placer(uint32_t i); /* NULL: there are no more */
-bool plan_is_poor(uint64_t seed);
-void plan_draw(struct plan *p, uint64_t seed, bool poor); /* poor: in any case */
-void plan_free(struct plan *p);
-void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap);
 
 /* ---- world.c ------------------------------------------------------------------------------- */
 
@@ -201,16 +112,22 @@ struct scarce_place {
 const struct scarce_place *scarce_next_place(const struct scarce_place *last); /* NULL = first */
 uint64_t scarce_refused(void); /* in this world */
 
-/* ---- net.c, net_engage.c ------------------------------------------------------------------- */
+/* ---- net.c and net_engage.c, or ../wire/ --------------------------------------------------- */
 
 struct net *net_create(struct world *w);
 void net_destroy(struct net *net);
+/* What runs now is this node's, NULL = nobody's. */
+void net_enter(struct net *net, const struct node *n);
 /* The client table of a load balancer. */
 struct engage_client *net_client_create(struct net *net, struct lb_node *lb);
 void net_client_destroy(struct engage_client *client);
 struct engage_server *net_server_table(void);
 /* A runner's process takes connections, or its machine answers that nobody does. */
 void net_serve(struct net *net, struct runner_node *r);
+/* It takes no more connections and calls, and says when those that it has are over. */
+void net_drain_runner(struct net *net, struct runner_node *r, void (*done)(void *ud), void *ud);
+/* Whether the fault of a plan_byte has happened. */
+bool net_has_broken(const struct net *net);
 /* Its process is gone: its connections break. */
 void net_lose_runner(struct net *net, struct runner_node *r);
 void net_lose_lb(struct net *net, struct lb_node *lb);
@@ -234,6 +151,8 @@ struct npm_node;
 struct rpc_service;
 struct pool_client;
 
+/* Its process takes calls. */
+void pool_net_serve(struct npm_node *npm);
 /* Offers fn.rpc to the plugins of a load balancer. */
 void pool_client_create(struct lb_node *l);
 void pool_client_destroy(struct pool_client *pc); /* its plugins are gone; NULL ok */
@@ -298,6 +217,7 @@ struct lb_node {
     struct pool_client *pool_client; /* NULL: nobody manages its runners */
     struct id_maker ids;
     struct clients *clients;
+    struct front *front; /* of ../wire/ */
     struct env_timer kill, drain, reload;
     bool draining, drained, stopped;
     bool leaving; /* it ends when it is drained */
@@ -306,6 +226,8 @@ struct lb_node {
 struct lb_node *lb_node_create(struct world *w, uint32_t index);
 void lb_node_kill(struct lb_node *l);  /* [its own timers] */
 void lb_node_drain(struct lb_node *l); /* [its own timers] */
+void lb_node_drain_calls(struct lb_node *l); /* nobody can bring one any more */
+void lb_node_maybe_leave(struct lb_node *l); /* the last connection of a client has gone */
 /* From any node: it is configured anew; chance 0 = as it was at first. */
 void lb_node_reload(struct lb_node *l, uint64_t chance);
 
@@ -324,7 +246,9 @@ struct runner_node {
     uint32_t open_sockets, exchanges, sessions;
     uint64_t tried, told_ok, told_refused; /* by the network */
     struct env_timer kill, drain;
+    LIST_HEAD(, seen_session) seen; /* of ../wire/witness.c */
     bool draining, drained, clean;
+    bool calm; /* the network has none of its calls any more */
     bool leaving;
 };
 
@@ -375,6 +299,7 @@ struct run_result {
     uint64_t hash;
     uint64_t requests, ok, steps;
     uint64_t refused; /* allocations */
+    bool reached; /* the byte of a plan_byte */
     int64_t simulated_ns;
 };
 

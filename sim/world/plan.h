@@ -1,0 +1,124 @@
+/* Plan: what a seed says of a world before anything runs, its size, requests and faults. */
+#ifndef FND_SIM_PLAN_H
+#define FND_SIM_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FUNCTIONS_MAX 8u
+
+#define PLAN_KINDS(X)                                                                              \
+    X(REQUEST, "request")                                                                          \
+    X(LB_KILL, "lb-kill")           /* the process dies, and starts again `ns` later */            \
+    X(RUNNER_KILL, "runner-kill")                                                                  \
+    X(LB_STOP, "lb-stop")           /* drained, ends when it is, and starts again */               \
+    X(RUNNER_STOP, "runner-stop")                                                                  \
+    X(RELOAD, "reload")             /* a load balancer gets another placer, pool and options */    \
+    X(CLOCK_LB, "lb-clock")         /* its wall clock is set, up to days to either side */         \
+    X(CLOCK_RUNNER, "runner-clock")                                                                \
+    X(FREEZE_LB, "lb-freeze")       /* stopped for `ns` (SIGSTOP, a slow machine) */               \
+    X(FREEZE_RUNNER, "runner-freeze")                                                              \
+    X(BREAK, "break")               /* a connection breaks after `n` more frames */                \
+    X(PART_TO, "cut-to-runner")     /* nothing reaches the runner for `ns` */                      \
+    X(PART_FROM, "cut-from-runner") /* nothing comes back for `ns` */                              \
+    X(PART, "cut")                  /* both */                                                     \
+    X(VOID, "half-open")            /* a connection whose packets vanish, for ever */              \
+    X(SLOW_NET, "slow-net")         /* `ns` of delay on top, for a second */                       \
+    X(REFUSE, "refuse-streams")     /* a runner's transport refuses `n` streams */                 \
+    X(ENGINE_DEAD, "engine-dead")   /* for `ns` */                                                 \
+    X(ENGINE_HANGS, "engine-hangs")                                                                \
+    X(ENGINE_SLOW, "engine-slow")                                                                  \
+    X(ENGINE_FAILS, "engine-fails") /* the next `n` calls of a method */                           \
+    X(EXIT, "container-exit")       /* of any container that runs */                               \
+    X(SOCKETS_GONE, "socket-refuses") /* the next `n` connections to functions */                  \
+    X(NPM_KILL, "npm-kill") /* these in managed worlds only */                                     \
+    X(NPM_FREEZE, "npm-freeze")                                                                    \
+    X(NPM_CUT, "cut-from-npm") /* a load balancer */                                               \
+    X(CLOUD_FAILS, "cloud-fails") /* the next `n` calls */                                         \
+    X(CLOUD_HANGS, "cloud-hangs")                                                                  \
+    X(MACHINE_LOST, "machine-lost")                                                                \
+    X(MEMORY_LB, "lb-memory") /* for `ns` its allocations fail now and then; in poor worlds */     \
+    X(MEMORY_RUNNER, "runner-memory")                                                              \
+    X(MEMORY_NPM, "npm-memory")
+
+enum plan_kind {
+#define X(name, text) PLAN_##name,
+    PLAN_KINDS(X)
+#undef X
+        PLAN_KINDS_N
+};
+const char *plan_kind_name(enum plan_kind kind);
+
+struct plan_event {
+    int64_t at_ns; /* from the begin of the world */
+    enum plan_kind kind;
+    uint32_t lb, runner, function;
+    uint32_t n;
+    int64_t ns;
+    uint64_t chance; /* of what is drawn when it happens */
+};
+
+/* What a world is made of. */
+enum plan_mode {
+    PLAN_DRAWN,
+    PLAN_POOR, /* memory runs out in any case */
+    PLAN_BYTE, /* one request, and one fault at one byte of its way */
+};
+
+/* Of PLAN_BYTE: the seed counts bytes, and of each byte the ways and faults. */
+enum plan_way { PLAN_TO_LB, PLAN_TO_CLIENT, PLAN_TO_RUNNER, PLAN_FROM_RUNNER, PLAN_WAYS_N };
+enum plan_break {
+    PLAN_RESET,
+    PLAN_VANISH, /* it and all behind it: half-open */
+    PLAN_END,    /* somebody between the two closes */
+    PLAN_STALL,  /* it and all behind it come late */
+    PLAN_BREAKS_N
+};
+struct plan_byte {
+    uint64_t at; /* the first one that does not come as it should */
+    enum plan_way way;
+    enum plan_break how;
+    bool encrypted; /* between nodes */
+};
+#define PLAN_OF_BYTE (PLAN_WAYS_N * PLAN_BREAKS_N * 2u) /* worlds */
+
+struct plan_function {
+    uint64_t mem_mb;
+    int32_t timeout_s, idle_timeout_s;
+    uint32_t app;
+};
+
+struct plan {
+    uint64_t seed;
+    bool slow; /* it takes hours, and rests most of the time */
+    bool poor; /* memory runs out */
+    bool managed; /* a node pool manager rents the runners; at most `runners` */
+    const struct plan_byte *byte; /* NULL: faults are events */
+    struct plan_byte byte_there;
+    uint32_t lbs, runners, functions;
+    struct plan_function function[FUNCTIONS_MAX];
+    int32_t timeout_max_s; /* of a function */
+    const char *placer;
+    uint64_t runner_mem_mb;
+    int64_t latency_ns, jitter_ns;
+    uint32_t socket_bytes; /* that a connection takes before they have arrived */
+    uint32_t streams_max;  /* of a connection */
+    uint32_t window_bytes; /* of an answer that may be on its way */
+    uint32_t response_buffer_bytes;
+    int64_t placement_timeout_ns;
+    bool detached;
+    bool nasty; /* timers and lanes are as bad as the contract allows */
+    int64_t slow_ns, fast_ns, boot_ns; /* of the engine, and of functions until they listen */
+    int64_t length_ns; /* of the time with requests and faults */
+    struct plan_event *events; /* by time */
+    uint32_t n_events;
+};
+
+const char *plan_placer(uint32_t i); /* NULL: there are no more */
+bool plan_is_poor(uint64_t seed);
+void plan_draw(struct plan *p, uint64_t seed, enum plan_mode mode); /* p stays where it is */
+void plan_free(struct plan *p);
+void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap);
+
+#endif
