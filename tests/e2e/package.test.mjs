@@ -106,6 +106,19 @@ describe('the Debian package', { skip: noRoom() }, () => {
     ok('systemctl reload fnd@lb fnd@api fnd@runner')
   })
 
+  it('leaves what nodes keep to whom it belongs, whichever starts', () => {
+    ok('mkdir -p /var/lib/fnd/oci && touch /var/lib/fnd/oci/layer && chown 1000 /var/lib/fnd/oci/layer')
+    const owners = () => ok('stat -c "%n %u" /var/lib/fnd /var/lib/fnd/fn.db /var/lib/fnd/oci /var/lib/fnd/oci/layer /var/log/fnd')
+    const before = owners()
+    const fnd = ok('id -u fnd').trim()
+    assert.match(before, new RegExp(`^/var/lib/fnd ${fnd}\n.*fn.db ${fnd}\n.*oci 0\n.*layer 1000\n.*log/fnd ${fnd}\n`))
+    for (const node of ['runner', 'api', 'lb']) {
+      ok(`systemctl restart fnd@${node}`)
+      assert.equal(owners(), before, node)
+    }
+    ok('fnd api --url http://127.0.0.1:8081 import demo.yaml')
+  })
+
   it('is upgraded under load without a lost call, and keeps what an operator changed', async () => {
     const before = Object.fromEntries(['api', 'runner', 'lb'].map((node) => [node, pidOf(node)]))
     const load = room.begin(process.execPath, ['load.mjs', 'http://127.0.0.1:8080/t/demo/hello', '4', '4'], { env, stdio: ['pipe', 'pipe', 'pipe'] })
