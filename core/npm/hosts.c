@@ -274,6 +274,17 @@ static int64_t question_ns(const struct npm_host *h)
     return h->status_ns;
 }
 
+void npm_unasked(struct npm_group *g, const char *id, int64_t now_ns)
+{
+    struct npm_host *h = host_find(g, id);
+
+    if (h && h->status_under_way) {
+        host_look(g, h);
+        h->status_under_way = false;
+        h->status_ns = now_ns + next_question_ns(g, h);
+    }
+}
+
 static void hosts_ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_t *asked)
 {
     struct npm_action *a;

@@ -328,6 +328,14 @@ static struct question *next_question(struct npm_manager *m)
     return NULL;
 }
 
+/* Takes the question. */
+static void unasked(struct question *q)
+{
+    npm_unasked(q->about.group->group, q->about.host,
+                env_now_ns(q->about.group->manager->deps.env));
+    free(q);
+}
+
 static void ask_next(struct npm_manager *m)
 {
     const struct npm_host *h;
@@ -341,12 +349,12 @@ static void ask_next(struct npm_manager *m)
         }
         HASH_ADD(hh, m->under_way, ticket, sizeof(q->ticket), q);
         if (!table_has(q)) {
-            free(q);
+            unasked(q);
             continue;
         }
         if (m->deps.ask(m->deps.ud, h->address, q->ticket) < 0) {
             HASH_DEL(m->under_way, q);
-            free(q);
+            unasked(q);
             continue;
         }
         m->n_silent += q->urgency != ASK_AT_ONCE;
@@ -361,15 +369,20 @@ static void manager_ask(struct mgroup *g, const struct npm_action *a)
 
     memcpy(about.host, a->id, strlen(a->id) + 1);
     HASH_FIND(hh, m->queued, &about, sizeof(about), q);
-    if (q || !(q = calloc(1, sizeof(*q)))) {
-        return; /* it is asked again when the answer is overdue */
+    if (q) {
+        return;
+    }
+    q = calloc(1, sizeof(*q));
+    if (!q) {
+        npm_unasked(g->group, a->id, env_now_ns(m->deps.env));
+        return;
     }
     q->ticket = ++m->ticket_last;
     q->about = about;
     q->urgency = urgency_of(npm_host_find(g->group, a->id));
     HASH_ADD(hh, m->queued, about, sizeof(about), q);
     if (!table_has(q)) {
-        free(q);
+        unasked(q);
         return;
     }
     TAILQ_INSERT_TAIL(&m->waiting[q->urgency], q, link);

@@ -289,6 +289,8 @@ int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
 uint32_t npm_host_count(const struct npm_group *g);
 const struct npm_host *npm_host_at(const struct npm_group *g, uint32_t i);
 const struct npm_host *npm_host_find(const struct npm_group *g, const char *id);
+/* A question of NPM_DO_STATUS could not be asked: it is due again after the usual pause. */
+void npm_unasked(struct npm_group *g, const char *id, int64_t now_ns);
 /* What LBs are told of: active ones get calls, draining ones keep their place without. */
 static inline bool npm_is_listed(const struct npm_host *h)
 {
