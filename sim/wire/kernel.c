@@ -13,7 +13,8 @@
 #define EINTR_ONE_IN 50u
 #define CUTS_MAX     128u
 #define STALL_NS     (300 * ENV_MS)
-/* However small its sockets are, a connection that nobody disturbs is not slower than that. */
+/* When nothing is wrong any more, a connection is not slower than that, however small the world's
+ * sockets are. */
 #define BYTES_PER_S_MIN 500000
 
 struct segment {
@@ -709,6 +710,13 @@ struct host *sock_host(const struct sock *s)
     return s->host;
 }
 
+struct host *sock_peer(const struct sock *s)
+{
+    const struct sock *other = s->tcp ? s->tcp->ends[1 - s->side] : NULL;
+
+    return other ? other->host : NULL;
+}
+
 /* ---- poll ------------------------------------------------------------------------------------ */
 
 static short poll_open(struct sock *s, int64_t *later_ns)
@@ -806,6 +814,13 @@ bool kernel_has_broken(const struct kernel *k)
     return k->broken;
 }
 
+static uint64_t healthy_room(const struct plan *p)
+{
+    uint64_t least = (uint64_t)(2 * (p->latency_ns + p->jitter_ns) * BYTES_PER_S_MIN / ENV_S);
+
+    return p->socket_bytes > least ? p->socket_bytes : least;
+}
+
 void kernel_heal(struct kernel *k)
 {
     struct host *h;
@@ -813,6 +828,7 @@ void kernel_heal(struct kernel *k)
 
     k->n_cuts = 0;
     k->next.from = 0;
+    k->room_bytes = healthy_room(k->w->plan);
     LIST_FOREACH(t, &k->tcps, entry) {
         t->to[0].break_at = t->to[1].break_at = UINT64_MAX;
     }
@@ -821,20 +837,13 @@ void kernel_heal(struct kernel *k)
     }
 }
 
-static uint64_t room_of(const struct plan *p)
-{
-    uint64_t least = (uint64_t)(2 * (p->latency_ns + p->jitter_ns) * BYTES_PER_S_MIN / ENV_S);
-
-    return p->socket_bytes > least ? p->socket_bytes : least;
-}
-
 struct kernel *kernel_create(struct world *w)
 {
     struct kernel *k = sim_alloc(sizeof(*k));
 
     k->w = w;
     k->rng = sim_rng_make(w->plan->seed, 108);
-    k->room_bytes = room_of(w->plan);
+    k->room_bytes = w->plan->socket_bytes;
     k->picky = sim_rng_below(&k->rng, 2) == 0 && !w->plan->byte;
     LIST_INIT(&k->hosts);
     LIST_INIT(&k->tcps);

@@ -67,6 +67,7 @@ int sock_error(struct sock *s); /* SO_ERROR: taken away with the answer */
 void sock_reset_at_close(struct sock *s);
 uint16_t sock_port(const struct sock *s);
 struct host *sock_host(const struct sock *s);
+struct host *sock_peer(const struct sock *s); /* NULL: it is gone */
 /* POLLIN, POLLOUT, POLLRDHUP, POLLHUP and POLLERR, whatever is true. *ret_later_ns: when that may
  * change by itself; INT64_MAX = never. */
 short sock_poll(struct sock *s, int64_t *ret_later_ns);

@@ -47,14 +47,6 @@ struct net {
     LIST_HEAD(, place_in_net) places;
 };
 
-static void must_be(int r, const struct fn_error *e)
-{
-    if (r < 0) {
-        fprintf(stderr, "fnd_sim: %s\n", e->msg);
-        abort();
-    }
-}
-
 static struct place_in_net *place_of(struct net *net, const struct node *n)
 {
     struct place_in_net *p;

@@ -13,6 +13,8 @@ struct front {
 };
 
 struct front_call {
+    struct lb_node *lb;
+    uint32_t seq;
     const struct front_cb *cb;
     void *ud;
     struct arena arena;
@@ -44,7 +46,7 @@ static void reply_error(void *ud, int status, const struct headers *h, const cha
 {
     struct front_call *c = ud;
 
-    (void)text;
+    tell(&c->lb->n, "request %u is told %d: %s", c->seq, status, text);
     c->cb->head(c->ud, status, headers_get(h, "Fn-Outcome"), false);
     call_end(c, FRONT_WHOLE);
 }
@@ -109,6 +111,8 @@ struct front_call *front_ask(struct lb_node *l, const struct front_request *from
                              .client = address };
     struct body *body;
 
+    c->lb = l;
+    c->seq = from->seq;
     c->cb = cb;
     c->ud = ud;
     arena_init(&c->arena, 0);

@@ -12,14 +12,6 @@
 
 #define HEADROOM_NS (15 * ENV_S) /* above the runner's start_wait */
 
-static void must_be(int r, const struct fn_error *e)
-{
-    if (r < 0) {
-        fprintf(stderr, "fnd_sim: %s\n", e->msg);
-        abort();
-    }
-}
-
 static void add_functions(struct lb_node *l)
 {
     const struct plan *p = l->n.w->plan;

@@ -33,14 +33,6 @@ struct question {
     struct env_timer arrive, back;
 };
 
-static void must_be(int r, const struct fn_error *e)
-{
-    if (r < 0) {
-        fprintf(stderr, "fnd_sim: %s\n", e->msg);
-        abort();
-    }
-}
-
 struct node *npm_node_base(struct npm_node *m)
 {
     return &m->n;

@@ -327,7 +327,7 @@ static void destroy_nodes(struct world *w, bool runners)
 /* What the nodes of a world with broken books still have is left behind. */
 static void world_destroy(struct world *w, struct run_result *ret)
 {
-    bool reached = net_has_broken(w->net);
+    bool reached = w->plan->byte && net_has_broken(w->net);
 
     if (all_over(w)) {
         destroy_nodes(w, false);

@@ -18,14 +18,6 @@ static bool file_exists(const char *path)
     return false;
 }
 
-static void must_be(int r, const struct fn_error *e)
-{
-    if (r < 0) {
-        fprintf(stderr, "fnd_sim: %s\n", e->msg);
-        abort();
-    }
-}
-
 /* Short enough that every patience ends within a world. */
 static struct runner_options options_of(struct runner_node *r)
 {

@@ -1,6 +1,7 @@
 /* The world's clock: the node whose next event is due first is stepped. */
 #include "world.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,14 @@
 
 /* Of the threads of a real node, less those that only wait behind others. */
 #define SLOW_LANE_WIDTH 40u
+
+void must_be(int r, const struct fn_error *e)
+{
+    if (r < 0) {
+        fprintf(stderr, "%s: %s\n", program_invocation_short_name, e->msg);
+        abort();
+    }
+}
 
 static struct sim_nasty nasty_of(const struct world *w, uint32_t life)
 {

@@ -80,6 +80,8 @@ struct world {
 /* Makes a node's host; false: out of memory. */
 void node_init(struct node *n, struct world *w, const char *kind, uint32_t index);
 void node_finish(struct node *n);
+/* What a world is made of can be made; else the program ends, and says why. */
+void must_be(int r, const struct fn_error *e);
 /* Steps until the world's clock stands at `at_ns` or a rule is broken. False: broken. */
 bool world_run_until(struct world *w, int64_t at_ns);
 /* From any node: `t` of node `n` fires at `at_ns`, or as soon as it can. */

@@ -1,11 +1,15 @@
 // One wrong line each: `text` occurs once in `file` and becomes `wrong`. `by`: the rules of fnd_sim that
 // may catch it ("crash": an assertion of the product does). L: load balancer, P: placement, R: runner,
-// N: node pool manager, Q: its pool plugin, M: memory that is not there.
+// N: node pool manager, Q: its pool plugin, M: memory that is not there; by fnd_sim_wire, over bytes: W: gRPC, S: sockets and
+// TLS, H: HTTP.
 const lb = (file) => `core/lb/${file}`;
 const place = (file) => `core/place/${file}`;
 const runner = (file) => `core/runner/${file}`;
 const npm = (file) => `core/npm/${file}`;
 const pool = (file) => `plugins/pool-npm/${file}`;
+const rpc = (file) => `core/rpc/${file}`;
+const net = (file) => `core/net/${file}`;
+const http = (file) => `core/http/${file}`;
 
 export const mutants = [
   { name: 'L1', what: 'a call is sent again when its connection broke', file: lb('outcome.c'), by: ['B3', 'B6'],
@@ -196,4 +200,50 @@ export const mutants = [
     text: '        app_release(a);\n        return FN_E_EXHAUSTED;', wrong: '        app_release(a);\n        return 0;' },
   { name: 'M4', what: 'a table without memory has what it has not', file: 'core/runner/slots.c', by: ['crash', 'B15'],
     text: 'if (!table_has(q)) {', wrong: 'if (0) {' },
+  { name: 'W1', what: 'a call that was sent counts as not sent', file: rpc('attempt.c'), by: ['B3', 'B6', 'B24'],
+    text: 'if (!heard && (!a->stream || !rpc_stream_is_sent(a->stream))) {', wrong: 'if (!heard) {' },
+  { name: 'W2', what: 'a stream behind the last one of GOAWAY is served', file: rpc('nghttp2/h2_recv.c'), by: ['B24'],
+    text: 'if (!life_serves(&c->life, (uint32_t)st->id)) {', wrong: 'if (!c->life.cb) {' },
+  { name: 'W3', what: 'what a lost connection had sent is forgotten', file: rpc('nghttp2/h2_stream.c'), by: ['B3', 'B24'],
+    text: '        return st->was_sent;\n', wrong: '        return false;\n' },
+  { name: 'W4', what: 'a message that came in parts loses its first ones', file: rpc('nghttp2/h2_stream.c'), by: ['B16', 'B4', 'B10', 'crash'],
+    text: '        stream_keep(st, data + taken, len - taken);\n', wrong: '        stream_keep(st, data + taken, 0);\n' },
+  { name: 'W5', what: 'a body is read on although nobody asks', file: rpc('session.c'), by: ['crash', 'B10', 'B16'],
+    text: '    rpc_stream_pause(e->stream, true);\n    if (e->state', wrong: '    if (e->state' },
+  { name: 'W6', what: 'a long answer loses a byte', file: rpc('session.c'), by: ['B4', 'B5', 'B16'],
+    text: 'wire_encode_runner_data(p, n, rpc', wrong: 'wire_encode_runner_data(p, n - (n > 2000), rpc' },
+  { name: 'W7', what: 'who was told to wait is never told to go on', file: rpc('session.c'), by: ['B16', 'B8', 'B18', 'B5'],
+    text: '        e->server->cb->on_writable(e->ud);\n', wrong: '' },
+  { name: 'W8', what: 'a runner that is lost is not dialled again', file: rpc('peer.c'), by: ['B16'],
+    text: '    raws_fail(p, p->why);\n    dial_later(p);\n', wrong: '    raws_fail(p, p->why);\n' },
+  { name: 'W9', what: 'a runner that does not answer a probe is believed in', file: rpc('link.c'), by: ['B16', 'B15'],
+    text: '        probe_judge(l);\n    } else {\n        probe_again', wrong: '        probe_again(l, env_now_ns(l->rpc->env) + ENV_S);\n    } else {\n        probe_again' },
+  { name: 'W10', what: 'the body ends behind its first frame', file: rpc('attempt.c'), by: ['B10', 'B16'],
+    text: 'len, last, out) <', wrong: 'len, true, out) <' },
+  { name: 'S1', what: 'an interrupted write is an error', file: net('io.c'), by: ['B16', 'B15'],
+    text: 'return errno == EAGAIN || errno == EINTR ? NET_AGAIN : io_write_failed', wrong: 'return errno == EAGAIN ? NET_AGAIN : io_write_failed' },
+  { name: 'S2', what: 'nobody is told that there is room again', file: net('io.c'), by: ['B16', 'B8', 'crash'],
+    text: '        io->cb->writable(io->ud);\n', wrong: '' },
+  { name: 'S3', what: 'room is not waited for', file: net('io.c'), by: ['B16', 'B8'],
+    text: '    io->waits_write = r == NET_AGAIN;\n', wrong: '' },
+  { name: 'S4', what: 'what waits in a record is shorter than what was taken', file: net('io.c'), by: ['B16', 'B8', 'B5'],
+    text: '    io->stage_len = len;\n    *taken += len;', wrong: '    io->stage_len = len / 2;\n    *taken += len;' },
+  { name: 'S5', what: 'an end of the peer is not seen', file: net('io.c'), by: ['crash', 'B16', 'B15'],
+    text: '    if (n == 0) {\n        return ended(io);\n    }\n    return errno', wrong: '    if (n == 0) {\n        return NET_AGAIN;\n    }\n    return errno' },
+  { name: 'H1', what: 'an answer in chunks has no end', file: http('conn_answer.c'), by: ['B16', 'B8', 'B5'],
+    text: 'conn_put(q->c, "0\\r\\n\\r\\n", 5);', wrong: '' },
+  { name: 'H2', what: 'an answer that is cut has an end', file: http('conn_answer.c'), by: ['B5', 'B13'],
+    text: '    q->c = NULL;\n    c->req = NULL;\n    request_free(q);\n    if (!looks_cut) {', wrong: '    if (looks_cut && q->chunked) {\n        conn_put(c, "0\\r\\n\\r\\n", 5);\n    }\n    q->c = NULL;\n    c->req = NULL;\n    request_free(q);\n    if (!looks_cut) {' },
+  { name: 'H3', what: 'a refusal is sent without what there is no memory for', file: http('conn_answer.c'), by: ['B5'],
+    text: '    if (failed) {\n        buf_clear(b);\n    }\n', wrong: '' },
+  { name: 'H4', what: 'the memory of bodies counts for ever', file: http('server_body.c'), by: ['B15', 'crash'],
+    text: '    body_unref(q->pub.body);\n', wrong: '' },
+  { name: 'H5', what: 'a client that went away is not told of', file: 'core/web/web.c', by: ['crash', 'B15', 'B2'],
+    text: '    if (x->call) {\n        lb_call_gone(x->call);\n    }\n', wrong: '' },
+  { name: 'H6', what: 'a client that reads again is not told of', file: 'core/web/web.c', by: ['B16', 'B8', 'B15'],
+    text: '        lb_call_writable(x->call);\n', wrong: '' },
+  { name: 'H7', what: 'what waited in the output is written twice', file: http('server_conn.c'), by: ['B5', 'B16', 'B4'],
+    text: '    c->out_off += of_out;\n', wrong: '' },
+  { name: 'H8', what: 'a chunk ends with what is read of it', file: http('parse_chunked.c'), by: ['B10', 'B16'],
+    text: 'c->state = c->left > 0 ? DATA : DATA_CR;', wrong: 'c->state = DATA_CR;' },
 ];

@@ -1,4 +1,4 @@
-// Builds fnd_sim with one mutant each and runs seeds until a rule breaks. Fails when a mutant survives,
+// Builds fnd_sim or fnd_sim_wire with one mutant each and runs seeds until a rule breaks. Fails when a mutant survives,
 // when another rule than those expected breaks, when a text is not found, when a rule is broken by no
 // mutant, or when the unchanged sources break one. How a source is compiled and the program linked is
 // asked of the build folder: a mutated object goes before the archives, whose own is then not taken.
@@ -21,7 +21,9 @@ const work = mkdtempSync(path.join(tmpdir(), 'world-mutants-'));
 const commands = JSON.parse(readFileSync(path.join(buildDir, 'compile_commands.json'), 'utf8'));
 const linkLineOf = (target, output) => execFileSync('ninja', ['-C', buildDir, '-t', 'commands', target], { encoding: 'utf8', maxBuffer: 1 << 26 })
   .trim().split('\n').findLast((l) => l.includes(` -o ${output} `));
-const linkLine = linkLineOf('world_sim', 'fnd_sim');
+const linkLines = Object.fromEntries([['world_sim', 'fnd_sim'], ['wire_sim', 'fnd_sim_wire']].map(([target, name]) => [name, linkLineOf(target, name)]));
+// What only fnd_sim_wire has.
+const programOf = (m) => (/^core\/(rpc|net|http|web)\//.test(m.file) ? 'fnd_sim_wire' : 'fnd_sim');
 
 const shell = (command, cwd) => run('sh', ['-c', command], cwd);
 
@@ -59,8 +61,9 @@ async function buildPlugin(m) {
 async function build(m) {
   if (m.file.startsWith('plugins/')) return buildPlugin(m);
   const { object } = await compile(m);
-  const program = path.join(work, `${m.name}.fnd_sim`);
-  await must(linkLine.replace(' -o fnd_sim ', ` ${object} -o ${program} `), buildDir, m.name);
+  const name = programOf(m);
+  const program = path.join(work, `${m.name}.${name}`);
+  await must(linkLines[name].replace(` -o ${name} `, ` ${object} -o ${program} `), buildDir, m.name);
   return { program, plugins: `${buildDir}/plugins` };
 }
 
@@ -78,8 +81,10 @@ async function hunt(m) {
 async function main() {
   const chosen = only.length ? mutants.filter((m) => only.includes(m.name)) : mutants;
   const failures = [];
-  const sound = await shell(`${buildDir}/fnd_sim --seeds 1..100`, work);
-  if (sound.code !== 0) failures.push(`the unchanged sources break:\n${sound.out}`);
+  for (const name of Object.keys(linkLines)) {
+    const sound = await shell(`${buildDir}/${name} --seeds 1..100`, work);
+    if (sound.code !== 0) failures.push(`the unchanged sources break in ${name}:\n${sound.out}`);
+  }
   const table = rest.includes('--table');
   const results = await huntAll(chosen, JOBS, hunt, (r) => { if (!table) console.log(`${line(r)}: ${r.why}`); });
   for (const r of table ? results : []) console.log(`| ${r.name} | ${r.what} | ${r.broke} | ${r.seed ?? '–'} |`);
