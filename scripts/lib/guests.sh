@@ -5,7 +5,7 @@
 #   guests_leave     prints what has come since and is still there; 1 if anything has
 
 GUESTS_WAIT_S=10 # processes end, and mounts go, a moment after the last test
-GUESTS_NAMES='fnd-|fnd_|fnkit-|fnr-|fdk-test-|iofs-test-|test-|test_|contract-|npm-mutants-'
+GUESTS_NAMES='fnd-|fnd_|fnk-|fnkit-|fnr-|fdk-test-|iofs-test-|test-|test_|contract-|npm-mutants-'
 
 guests_list() {
     local at
