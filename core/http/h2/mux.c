@@ -5,7 +5,9 @@
  *     └──────────────────────▲
  *
  *   OPEN to PARTING    mux_part_soon(): the server drains, or enough requests came
- *   to PARTED          mux_part_now(): the client has read that, its time is over, or it was idle
+ *   to PARTED          mux_part_now(): the client has read that, its time is over, or it was idle.
+ *                      GOAWAY names the last stream that is served, and for the client proves that
+ *                      none behind it was: those that come before it is out are refused
  *   to LINGER          mux_flush(): no stream runs and all is written, or an error was told
  *   gone               mux_end()
  *
@@ -345,6 +347,19 @@ void mux_part_now(struct mux *m)
     }
 }
 
+/* The server drains: what its clients send before drain_until_ns is served. */
+static void mux_part_drained(struct mux *m)
+{
+    if (mux_now_ns(m) >= m->s->drain_until_ns) {
+        mux_part_now(m);
+        return;
+    }
+    mux_part_soon(m);
+    if (m->state == MUX_PARTING) {
+        mux_wait(m, WAIT_PART, m->s->drain_until_ns);
+    }
+}
+
 void mux_calm(struct mux *m, const char *why)
 {
     if (!m->calmed) {
@@ -449,6 +464,9 @@ static void mux_adopt(void *part, struct net_io *io, struct peer_count *peer_cou
     }
     net_io_set(io, &cb, m);
     mux_wait(m, WAIT_REQUEST, mux_after(m, m->s->config.limits.header_timeout_ns));
+    if (m->s->draining) { /* it has shaken hands meanwhile */
+        mux_part_drained(m);
+    }
     mux_touch(m);
 }
 
@@ -506,14 +524,7 @@ static void mux_drain(void *part)
     struct mux *m;
 
     LIST_FOREACH(m, &p->all, entry) {
-        if (mux_now_ns(m) >= p->s->drain_until_ns) {
-            mux_part_now(m);
-        } else {
-            mux_part_soon(m);
-            if (m->state == MUX_PARTING) {
-                mux_wait(m, WAIT_PART, p->s->drain_until_ns);
-            }
-        }
+        mux_part_drained(m);
     }
 }
 

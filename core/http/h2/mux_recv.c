@@ -95,7 +95,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-        st = mux_stream_create(m, id);
+        st = m->state < MUX_PARTED ? mux_stream_create(m, id) : NULL;
         if (!st) {
             mux_submitted(m, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id,
                                                        NGHTTP2_REFUSED_STREAM));

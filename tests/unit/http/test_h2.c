@@ -398,6 +398,54 @@ START_TEST(draining_at_once_ends_what_is_idle)
 }
 END_TEST
 
+/* Once such a connection was not told, and was refused each request until it had been idle. */
+START_TEST(draining_parts_who_comes_later)
+{
+    h2_limits.header_timeout_ns = 3600 * ENV_S;
+    h2_begin();
+    loop_enter(fx.loop);
+    http_server_drain(fx.server, 0);
+    loop_leave(fx.loop);
+    h2_open(&c, NULL, 0);
+    h2_end_raw(&c);
+    ck_assert(c.goaway && c.goaway_code == NGHTTP2_NO_ERROR);
+    ck_assert_int_eq(c.goaway_last, 0);
+    end();
+}
+END_TEST
+
+/* A request that comes in one piece with what ends the first part of a drain, behind the stream
+ * that GOAWAY then names: its client may send it again. Once it was served. */
+START_TEST(draining_serves_nothing_behind_its_last)
+{
+    struct buf late = BUF_INIT(0);
+    int32_t id;
+
+    h2_begin();
+    h2_open(&c, NULL, 0);
+    h2_expect(&c, h2_get(&c, "/plain"), 200, "ok");
+    id = h2_get(&c, "/plain");
+    h2_make(&c);
+    buf_add(&late, c.out.data, c.out.len);
+    buf_clear(&c.out);
+    loop_enter(fx.loop);
+    http_server_drain(fx.server, 5 * ENV_S);
+    loop_leave(fx.loop);
+    while (!h2_round(&c)) {
+    }
+    h2_make(&c); /* the answer to a ping */
+    ck_assert_uint_gt(c.out.len, 0);
+    buf_add(&c.out, late.data, late.len);
+    h2_send(&c);
+    h2_await(&c, id);
+    h2_await_end(&c);
+    ck_assert_int_eq(c.goaway_last, 1);
+    ck_assert_int_eq(atomic_load(&fx.requests), 1);
+    buf_finish(&late);
+    end();
+}
+END_TEST
+
 START_TEST(enough_requests_end_a_connection)
 {
     h2_limits.requests_per_connection_max = 3;
@@ -463,6 +511,8 @@ void add_h2_requests(Suite *s)
     tcase_add_test(t, a_handshake_chooses_it);
     tcase_add_test(t, draining_loses_no_request);
     tcase_add_test(t, draining_at_once_ends_what_is_idle);
+    tcase_add_test(t, draining_parts_who_comes_later);
+    tcase_add_test(t, draining_serves_nothing_behind_its_last);
     tcase_add_test(t, enough_requests_end_a_connection);
     tcase_add_test(t, a_client_that_leaves_gets_what_runs);
     tcase_add_test(t, a_server_that_is_destroyed_tells_its_handlers);
