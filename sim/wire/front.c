@@ -1,24 +1,19 @@
-/* Clients who speak HTTP/1.1 over the kernel to core/web and core/http of a load balancer. They
- * keep their connections, some send bodies in chunks, and some connections break. Answers are read
- * by http-parser, which shares nothing with the server. */
-#include "../world/front.h"
-
+/* Clients of load balancers, who speak over the kernel to core/web and core/http. They keep their
+ * connections, some send bodies in chunks, and some connections break. In a third of the worlds
+ * they use TLS, and half of them HTTP/2 then. */
+#include "front_int.h"
 #include "net.h"
 #include "syscalls.h"
 #include "watch.h"
 
-#include <base/buf.h>
 #include <base/err.h>
 #include <errno.h>
-#include <http_parser.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <web/web.h>
 
 #define PORT          8080
-#define CHUNKED_ONE_IN 4u
 #define REUSED_ONE_IN 2u
 #define BROKEN_ONE_IN 12u /* connections of requests that the plan has */
 #define BREAK_BYTES   6000u
@@ -26,9 +21,7 @@
 #define POLL_NS       (20 * ENV_MS)
 #define GRACE_NS      ENV_S
 #define IDLE_MAX      4u
-#define OUTCOME_BYTES 32
 #define READ_BYTES    4096
-#define TOLD_BYTES    100 /* of an answer that cannot be read */
 
 /* A load balancer's side. */
 struct front {
@@ -39,23 +32,6 @@ struct front {
     bool calm;
     LIST_HEAD(, front_call) conns;
     uint32_t idle;
-};
-
-/* A connection of a client, and the request on it. */
-struct front_call {
-    LIST_ENTRY(front_call) entry;
-    struct front *front;
-    struct loop_fd w;
-    struct env_timer patience;
-    const struct front_cb *cb; /* NULL: it is kept, and has no request */
-    uint32_t seq;
-    void *ud;
-    struct buf out;
-    size_t sent;
-    http_parser parser;
-    bool headed, whole, keep, paused;
-    bool in_outcome; /* the value of that header is being read */
-    char name[OUTCOME_BYTES], outcome[OUTCOME_BYTES];
 };
 
 static struct kernel *kernel_of(const struct front_call *c)
@@ -88,8 +64,28 @@ static void conn_close(struct front_call *c)
     sock_close(sock_of(c));
     c->front->idle -= !c->cb;
     LIST_REMOVE(c, entry);
+    if (c->h2) {
+        h2_end(c);
+    }
+    if (c->ssl) {
+        tls_end(c);
+    }
+    buf_finish(&c->plain);
     buf_finish(&c->out);
     free(c);
+}
+
+/* The connection has no request any more; it is kept, or gone. */
+static void conn_rest(struct front_call *c, bool keep)
+{
+    if (keep && c->keep && c->front->idle < IDLE_MAX) {
+        c->cb = NULL;
+        c->front->idle++;
+        c->ended = c->paused = false;
+        watch_for(c);
+    } else {
+        conn_close(c);
+    }
 }
 
 static void call_end(struct front_call *c, enum front_end how)
@@ -97,19 +93,13 @@ static void call_end(struct front_call *c, enum front_end how)
     const struct front_cb *cb = c->cb;
     void *ud = c->ud;
 
-    if (how == FRONT_WHOLE && c->keep && c->sent == c->out.len && c->front->idle < IDLE_MAX) {
-        c->cb = NULL;
-        c->front->idle++;
-        c->paused = false;
-        watch_for(c);
-    } else {
-        conn_close(c);
-    }
+    conn_rest(c, how == FRONT_WHOLE && (c->h2 || c->sent == c->out.len));
     cb->end(ud, how);
 }
 
 static void conn_lost(struct front_call *c)
 {
+    c->keep = false;
     if (c->cb) {
         call_end(c, c->headed ? FRONT_CUT : FRONT_LOST);
     } else {
@@ -122,107 +112,91 @@ static void on_patience(struct env_timer *t)
     conn_lost(container_of(t, struct front_call, patience));
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- what the protocols hand over ------------------------------------------------------------ */
 
-static void append(char *to, const char *at, size_t len)
+struct node *front_node(const struct front_call *c)
 {
-    size_t n = strlen(to);
-
-    len = len < OUTCOME_BYTES - 1 - n ? len : OUTCOME_BYTES - 1 - n;
-    memcpy(to + n, at, len);
-    to[n + len] = '\0';
+    return &c->front->lb->n;
 }
 
-static int on_field(http_parser *p, const char *at, size_t len)
+void front_head(struct front_call *c, int status)
 {
-    struct front_call *c = p->data;
-
-    if (c->in_outcome) {
-        c->in_outcome = false;
-        c->name[0] = '\0';
-    }
-    append(c->name, at, len);
-    return 0;
-}
-
-static int on_value(http_parser *p, const char *at, size_t len)
-{
-    struct front_call *c = p->data;
-
-    if (strcasecmp(c->name, "Fn-Outcome") == 0) {
-        append(c->outcome, at, len);
-    }
-    c->in_outcome = true; /* a field that follows is another one */
-    return 0;
-}
-
-static int on_headers(http_parser *p)
-{
-    struct front_call *c = p->data;
     const char *outcome = c->outcome[0] ? c->outcome : NULL;
 
-    if (p->status_code / 100 == 1) {
-        return 0;
-    }
     c->headed = true;
-    c->cb->head(c->ud, p->status_code, outcome, !outcome && p->status_code == 200);
-    return 0;
+    c->cb->head(c->ud, status, outcome, !outcome && status == 200);
 }
 
-static int on_body(http_parser *p, const char *at, size_t len)
+void front_body(struct front_call *c, int status, const char *data, size_t len)
 {
-    struct front_call *c = p->data;
-
-    if (p->status_code >= 400) {
-        tell(&c->front->lb->n, "request %u is told %d: %.*s", c->seq, p->status_code, (int)len, at);
+    if (status >= 400) {
+        tell(front_node(c), "request %u is told %d: %.*s", c->seq, status, (int)len, data);
     }
-    c->paused = c->cb->data(c->ud, at, len) || c->paused;
-    return 0;
+    c->paused = c->cb->data(c->ud, data, len) || c->paused;
 }
 
-static int on_complete(http_parser *p)
+void front_garbage(struct front_call *c, const char *why, const char *data, size_t len)
 {
-    struct front_call *c = p->data;
+    const struct node *n = front_node(c);
 
-    c->whole = p->status_code / 100 != 1;
-    c->keep = http_should_keep_alive(p);
-    return 0;
+    books_break(n->w->books, BOOKS_WHOLE, 0, "an answer of %s is no HTTP: %s: %.*s", n->name, why,
+                (int)(len < TOLD_BYTES ? len : TOLD_BYTES), data);
 }
 
-static const http_parser_settings settings = { .on_header_field = on_field,
-                                               .on_header_value = on_value,
-                                               .on_headers_complete = on_headers,
-                                               .on_body = on_body,
-                                               .on_message_complete = on_complete };
+/* ---- reading and writing --------------------------------------------------------------------- */
 
-/* False: the connection is gone. */
+static void take(struct front_call *c, const char *data, size_t len)
+{
+    if (c->h2) {
+        h2_take(c, data, len);
+    } else if (c->cb) {
+        h1_take(c, data, len);
+    } else {
+        c->stray = true; /* nobody has asked for anything */
+    }
+}
+
+/* What the protocol has to say goes towards the socket. */
+static void put(struct front_call *c)
+{
+    if (c->sent == c->out.len) {
+        buf_clear(&c->out);
+        c->sent = 0;
+    }
+    if (c->ssl) {
+        tls_put(c);
+    } else {
+        buf_add(&c->out, c->plain.data, c->plain.len);
+        buf_clear(&c->plain);
+    }
+}
+
+/* False: the connection is gone, or the call. */
 static bool read_answer(struct front_call *c)
 {
     char bytes[READ_BYTES];
     ssize_t got = sock_recv(sock_of(c), bytes, sizeof(bytes));
+    bool good = true;
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return true;
     }
-    if (got <= 0 || !c->cb) { /* nobody has asked for anything */
+    if (got > 0 && c->ssl) {
+        good = tls_take(c, bytes, (size_t)got, take);
+    } else if (got > 0) {
+        take(c, bytes, (size_t)got);
+    }
+    if (got <= 0 || !good || c->stray) {
         conn_lost(c);
         return false;
     }
-    if (http_parser_execute(&c->parser, &settings, bytes, (size_t)got) != (size_t)got) {
-        const struct node *n = &c->front->lb->n;
-
-        books_break(n->w->books, BOOKS_WHOLE, 0, "an answer of %s is no HTTP: %s: %.*s", n->name,
-                    http_errno_description(HTTP_PARSER_ERRNO(&c->parser)),
-                    (int)(got < TOLD_BYTES ? got : TOLD_BYTES), bytes);
-    }
-    if (c->whole) {
-        call_end(c, FRONT_WHOLE);
+    put(c);
+    if (c->ended && c->cb) {
+        call_end(c, c->how);
         return false;
     }
     return true;
 }
-
-/* ---- requests -------------------------------------------------------------------------------- */
 
 /* A connection that is not there any more has told so as an answer. */
 static void write_request(struct front_call *c)
@@ -241,7 +215,7 @@ static bool has_other_peer(const struct front_call *c)
 {
     const struct host *peer = sock_peer(sock_of(c));
 
-    return c->sent == 0 && peer && peer != net_host(c->front->lb->n.w->net, &c->front->lb->n);
+    return !c->met && peer && peer != net_host(c->front->lb->n.w->net, &c->front->lb->n);
 }
 
 static void on_event(struct loop_fd *w, uint32_t events)
@@ -252,6 +226,7 @@ static void on_event(struct loop_fd *w, uint32_t events)
         conn_lost(c);
         return;
     }
+    c->met = true;
     if (events & LOOP_WRITE && c->sent < c->out.len) {
         write_request(c);
     }
@@ -261,44 +236,22 @@ static void on_event(struct loop_fd *w, uint32_t events)
     watch_for(c);
 }
 
-static void put_body(struct buf *out, const struct front_request *rq, bool chunked)
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void conn_speak(struct front_call *c, struct sim_rng *rng)
 {
-    char piece[1024];
+    const struct world *w = c->front->lb->n.w;
+    bool h2 = w->plan->byte || sim_rng_below(rng, 2) == 0;
 
-    for (uint64_t at = 0; at < rq->body_bytes;) {
-        uint64_t left = rq->body_bytes - at;
-        size_t n = left < sizeof(piece) ? (size_t)left : sizeof(piece);
-
-        n = chunked ? 1 + (size_t)sim_rng_below(rq->rng, n) : n;
-        books_write(rq->seq, true, at, piece, n);
-        if (chunked) {
-            buf_printf(out, "%zx\r\n", n);
+    if (net_is_https(w->net)) {
+        tls_start(c, h2 ? "h2" : "http/1.1");
+        if (h2) {
+            h2_begin(c);
         }
-        buf_add(out, piece, n);
-        buf_add(out, "\r\n", chunked ? 2 : 0);
-        at += n;
     }
-    buf_add(out, "0\r\n\r\n", chunked ? 5 : 0);
 }
 
-static void put_request(struct buf *out, const struct front_request *rq)
-{
-    bool chunked = sim_rng_below(rq->rng, CHUNKED_ONE_IN) == 0;
-
-    buf_printf(out, "POST /invoke/fn-%u HTTP/1.1\r\nHost: sim:8080\r\nX-Do: %s\r\n", rq->function,
-               rq->what);
-    if (rq->detached) {
-        buf_printf(out, "Fn-Invoke-Type: detached\r\n");
-    }
-    if (chunked) {
-        buf_printf(out, "Transfer-Encoding: chunked\r\n\r\n");
-    } else {
-        buf_printf(out, "Content-Length: %llu\r\n\r\n", (unsigned long long)rq->body_bytes);
-    }
-    put_body(out, rq, chunked);
-}
-
-static struct front_call *conn_create(struct front *f)
+static struct front_call *conn_create(struct front *f, struct sim_rng *rng)
 {
     struct front_call *c = sim_alloc(sizeof(*c));
     struct host *clients = net_clients(f->lb->n.w->net);
@@ -306,7 +259,8 @@ static struct front_call *conn_create(struct front *f)
     c->front = f;
     c->patience.cb = on_patience;
     c->w = (struct loop_fd){ .fd = sock_open(clients), .cb = on_event };
-    c->out = (struct buf)BUF_INIT(0);
+    c->out = c->plain = c->body = BUF_INIT(0);
+    conn_speak(c, rng);
     LIST_INSERT_HEAD(&f->conns, c, entry);
     sock_connect(sock_of(c), net_ip_of_lb(f->lb->index), PORT);
     host_watch(clients, &c->w, 0);
@@ -353,17 +307,19 @@ struct front_call *front_ask(struct lb_node *l, const struct front_request *rq,
 
     sim_outside_begin();
     c = sim_rng_below(rq->rng, REUSED_ONE_IN) ? kept_conn(f) : NULL;
-    c = c ? c : conn_create(f);
+    c = c ? c : conn_create(f, rq->rng);
     c->cb = cb;
     c->ud = ud;
     c->seq = rq->seq;
-    c->sent = 0;
-    c->headed = c->whole = c->keep = c->in_outcome = false;
-    c->name[0] = c->outcome[0] = '\0';
-    http_parser_init(&c->parser, HTTP_RESPONSE);
-    c->parser.data = c;
-    buf_clear(&c->out);
-    put_request(&c->out, rq);
+    c->headed = c->ended = false;
+    c->outcome[0] = '\0';
+    if (c->h2) {
+        h2_ask(c, rq);
+    } else {
+        c->keep = false;
+        h1_ask(c, rq);
+    }
+    put(c);
     maybe_break(c, rq->rng);
     watch_for(c);
     sim_outside_end();
@@ -376,9 +332,18 @@ void front_resume(struct front_call *c)
     watch_for(c);
 }
 
+/* Some leave a stream, and stay connected. */
 void front_leave(struct front_call *c)
 {
-    conn_close(c);
+    bool stays = c->h2 && c->stream > 0 && c->seq % 2;
+
+    sim_outside_begin();
+    if (stays) {
+        h2_cancel(c);
+        put(c);
+    }
+    conn_rest(c, stays);
+    sim_outside_end();
 }
 
 /* ---- the load balancer ----------------------------------------------------------------------- */
@@ -415,6 +380,7 @@ void front_open(struct lb_node *l)
     char listen[32];
     struct web_config config = { .listen = listen,
                                  .bodies = &f->bodies,
+                                 .identity = net_https(l->n.w->net),
                                  .lb = l->lb,
                                  .unready = unready };
 

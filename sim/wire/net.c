@@ -43,6 +43,7 @@ struct net {
     struct kernel *kernel;
     struct host clients;
     bool encrypted; /* between nodes */
+    struct net_identity *https; /* of load balancers to clients; NULL: in the clear */
     struct net_tls tls;
     LIST_HEAD(, place_in_net) places;
 };
@@ -62,6 +63,11 @@ static struct place_in_net *place_of(struct net *net, const struct node *n)
 struct host *net_host(struct net *net, const struct node *n)
 {
     return &place_of(net, n)->host;
+}
+
+struct net_identity *net_https(const struct net *net)
+{
+    return net->https;
 }
 
 struct host *net_clients(struct net *net)
@@ -256,6 +262,14 @@ void net_heal(struct net *net)
     kernel_heal(net->kernel);
 }
 
+static void open_https(struct net *net)
+{
+    const struct net_tls tls = { .cert_pem = net->tls.cert_pem, .key_pem = net->tls.key_pem };
+    struct fn_error e = ERR_INIT;
+
+    must_be(net_identity_create(&tls, &net->https, &e), &e);
+}
+
 static void break_at_byte(struct net *net, const struct plan_byte *b)
 {
     static const enum kernel_break how[PLAN_BREAKS_N] = { [PLAN_RESET] = KERNEL_RESET,
@@ -290,12 +304,16 @@ struct net *net_create(struct world *w)
     if (w->plan->byte) {
         break_at_byte(net, w->plan->byte);
     }
+    if (w->plan->byte ? net->encrypted : w->plan->seed / ENCRYPTED_ONE_IN % ENCRYPTED_ONE_IN == 1) {
+        open_https(net);
+    }
     return net;
 }
 
 void net_destroy(struct net *net)
 {
     syscalls_open(NULL);
+    net_identity_unref(net->https);
     host_close(&net->clients);
     kernel_destroy(net->kernel);
     free(net);
