@@ -53,7 +53,7 @@ bool tls_take(struct front_call *c, const char *data, size_t len,
               void (*take)(struct front_call *c, const char *data, size_t len))
 {
     char bytes[READ_BYTES];
-    int n;
+    int n = 0;
 
     BIO_write(SSL_get_rbio(c->ssl), data, (int)len);
     while (!c->ended && (n = SSL_read(c->ssl, bytes, sizeof(bytes))) > 0) {
