@@ -1,4 +1,4 @@
-/* The client's side of TLS, over memory: it knows nobody by name, and believes every certificate. */
+/* The client's side of TLS, over memory: it knows nobody by name and believes every certificate. */
 #include "front_int.h"
 
 #include <stdlib.h>

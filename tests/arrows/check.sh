@@ -194,7 +194,8 @@ for room in $rooms; do
         nghttp2/*)
             [ "${file#"$root"/core/rpc/nghttp2/}" != "$file" ] ||
                 [ "${file#"$root"/core/http/h2/}" != "$file" ] ||
-                complain "$file includes <$name>; only core/rpc/nghttp2 and core/http/h2 may" ;;
+                [ "$room" = wire_sim ] ||
+                complain "$file includes <$name>; only core/rpc/nghttp2, core/http/h2 and sim/wire may" ;;
         protobuf-c/*)
             [ "$room" = rpc ] || complain "$file includes <$name>; only core/rpc may" ;;
         yaml.h)
