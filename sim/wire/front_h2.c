@@ -110,7 +110,8 @@ static nghttp2_nv field(const char *name, const char *value)
                          .valuelen = strlen(value) };
 }
 
-void h2_put(struct front_call *c)
+/* What it has to say goes into `plain`. */
+static void h2_put(struct front_call *c)
 {
     const uint8_t *data;
     ssize_t n;

@@ -63,7 +63,6 @@ void h2_ask(struct front_call *c, const struct front_request *rq);
 void h2_take(struct front_call *c, const char *data, size_t len);
 void h2_cancel(struct front_call *c);
 void h2_end(struct front_call *c); /* its connection is gone */
-void h2_put(struct front_call *c); /* what it has to say goes into `plain` */
 
 /* ---- front_tls.c ----------------------------------------------------------------------------- */
 

@@ -34,7 +34,6 @@ struct place_in_net {
     const struct node *node;
     struct host host;
     struct rpc *rpc;
-    struct witness *witness;   /* of a load balancer */
     struct rpc_server *server; /* of a runner, or a manager */
 };
 
@@ -104,8 +103,7 @@ struct engage_client *net_client_create(struct net *net, struct lb_node *l)
 {
     struct place_in_net *p = settle(net, &l->n, net_ip_of_lb(l->index));
 
-    p->witness = witness_create(l, rpc_client(p->rpc));
-    return witness_client(p->witness);
+    return witness_client(witness_create(l, rpc_client(p->rpc)));
 }
 
 void net_client_destroy(struct engage_client *client)

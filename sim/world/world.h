@@ -219,7 +219,7 @@ struct lb_node {
     struct pool_client *pool_client; /* NULL: nobody manages its runners */
     struct id_maker ids;
     struct clients *clients;
-    struct front *front; /* of ../wire/ */
+    struct front *front; /* of front.c, or ../wire/front.c */
     struct env_timer kill, drain, reload;
     bool draining, drained, stopped;
     bool leaving; /* it ends when it is drained */
