@@ -101,7 +101,7 @@ describe('functions that break the contract', () => {
     const answer = await invoke(lb, fnId('exits-early'))
     assert.equal(answer.status, 502)
     assert.match(answer.text, /failed to initialize/)
-    assert.match(cluster.runners[0].log, /this was meant to happen/)
+    await until('the log has its last words', () => /this was meant to happen/.test(cluster.runners[0].log))
   })
 
   it('early-answer: an answer that overtakes its request is refused, or whole', async () => {

@@ -25,10 +25,11 @@ const ok = (...args) => {
 const call = (port) => ok(`curl -s -d '{"name":"package"}' http://127.0.0.1:${port}/t/demo/hello`)
 const pidOf = (node) => ok(`systemctl show -P MainPID fnd@${node}`).trim()
 
-// What is named after fnd, wherever packages and nodes leave something.
+// What is named after fnd, wherever packages and nodes leave something. Those who test with Podman come and go in the
+// machine's /var/lib, which the room sees.
 const traces = () => run(`find $(ls -d ${['/etc', '/etc/systemd/system', '/etc/systemd/system/multi-user.target.wants', '/usr/bin', '/usr/lib', '/usr/libexec', '/usr/lib/debug',
   '/usr/share/doc', '/usr/share/man/man1', '/usr/share/man/man5', '/usr/share/bash-completion/completions', '/lib/systemd/system', '/usr/lib/sysusers.d',
-  '/usr/lib/tmpfiles.d', '/run', '/var/lib', '/var/log', '/tmp'].join(' ')} 2>/dev/null) -maxdepth 1 -name 'fn*' ! -path '${dir}' | sort`).stdout
+  '/usr/lib/tmpfiles.d', '/run', '/var/lib', '/var/log', '/tmp'].join(' ')} 2>/dev/null) -maxdepth 1 -name 'fn*' ! -name 'fnd-podman-*' ! -path '${dir}' | sort`).stdout
 
 // The same files under another version.
 function rebuilt(package_, version) {
@@ -52,7 +53,8 @@ describe('the Debian package', { skip: noRoom() }, () => {
     for (const p of packages) cpSync(p, path.join(dir, path.basename(p)))
     rebuilt(packages[0], '99.1')
     cpSync(path.join(root, 'tests/e2e/lib/load.mjs'), path.join(dir, 'load.mjs'))
-    lint = execute('lintian', ['--fail-on', 'error,warning', ...packages]) // which takes a while
+    // It takes a while, and leaves files in its temporary folder.
+    lint = execute('lintian', ['--fail-on', 'error,warning', ...packages], { env: { ...process.env, TMPDIR: dir } })
     lint.catch(() => {}) // it is asked for at the end
     room = await Room.boot(dir)
     others = traces()
