@@ -1,9 +1,9 @@
 /* Which line a test has reached, told to Check once a line.
  *
  * Check remembers each assertion that held, so that it can say "after this point" when a test crashes:
- * a message through a file to the process that runs the tests. Those that assert in a loop sent
- * millions of them, and that process, whose copy each later test is, kept what AddressSanitizer does
- * not give back (256 MB), which each test's search for leaks went through.
+ * a message through a file to the process that runs the tests. Tests that assert in a loop sent one a
+ * turn; that process, whose copy each later test is, then held what AddressSanitizer does not give
+ * back, and each test's search for leaks went through it.
  *
  * The linker puts this before Check's (-Wl,--wrap). What a crash is after is then the line that was
  * reached last of those that were reached for the first time. */
@@ -24,8 +24,9 @@ void __wrap__mark_point(const char *file, int line)
     uint64_t mark = (uint64_t)(uintptr_t)file << 16 | (uint16_t)line;
     _Atomic uint64_t *place = &marks[(unsigned)line % MARKS];
 
-    if (atomic_load_explicit(place, memory_order_relaxed) == mark)
+    if (atomic_load_explicit(place, memory_order_relaxed) == mark) {
         return;
+    }
     atomic_store_explicit(place, mark, memory_order_relaxed);
     __real__mark_point(file, line);
 }
