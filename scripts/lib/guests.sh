@@ -13,9 +13,12 @@ guests_list() {
         [ -d "$at" ] && find "$at" -mindepth 1 -maxdepth 1 -regextype posix-extended \
             \( -path '/run/fnd/*' -o -regex ".*/($GUESTS_NAMES)[^/]*" \) -not -name 'fnd-test' 2>/dev/null
     done
+    # The engine of all tests ends later.
+    find /var/lib/fnd-test -mindepth 1 -maxdepth 1 -not -name 'docker-*' 2>/dev/null
+    find /var/tmp -mindepth 1 -maxdepth 1 2>/dev/null
     find /sys/fs/cgroup -type d -path '*/fnd/*' 2>/dev/null
     sed -n 's/^[^ ]* \([^ ]*\(fnd\|iofs\)[^ ]*\) .*/mount \1/p' /proc/self/mounts |
-        grep -v '^mount /var/lib/fnd-test/' || true # the engine's own, which ends later
+        grep -v '^mount /var/lib/fnd-test/docker-' || true
     for at in /proc/[0-9]*; do
         case $(readlink "$at/exe" 2>/dev/null) in
         "$root"/build*) echo "process ${at#/proc/} $(tr '\0' ' ' <"$at/cmdline" 2>/dev/null)" ;;

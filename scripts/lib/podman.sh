@@ -93,7 +93,8 @@ podman_lives() {
 podman_exec() {
     local dir=$1
     shift
-    export CONTAINERS_CONF=$dir/containers.conf
+    # 4.3.1 leaves what was loaded through its API in the temporary folder.
+    export CONTAINERS_CONF=$dir/containers.conf TMPDIR=$dir/tmp
     exec setsid nsenter --net="/run/netns/$(podman_namespace "$dir")" podman --root "$dir/root" \
         --runroot "$dir/run" --tmpdir "$dir/tmp" --network-config-dir "$dir/net" \
         --hooks-dir "$dir/hooks" --log-level warn "$@"
@@ -115,7 +116,7 @@ podman_prepare() {
             return 1
         fi
     done
-    mkdir -p "$dir/hooks" && podman_configure "$dir" && ip netns add "$(podman_namespace "$dir")" &&
+    mkdir -p "$dir/hooks" "$dir/tmp" && podman_configure "$dir" && ip netns add "$(podman_namespace "$dir")" &&
         nsenter --net="/run/netns/$(podman_namespace "$dir")" ip link set lo up
 }
 

@@ -25,11 +25,11 @@ const ok = (...args) => {
 const call = (port) => ok(`curl -s -d '{"name":"package"}' http://127.0.0.1:${port}/t/demo/hello`)
 const pidOf = (node) => ok(`systemctl show -P MainPID fnd@${node}`).trim()
 
-// What is named after fnd, wherever packages and nodes leave something. Those who test with Podman come and go in the
-// machine's /var/lib, which the room sees.
+// What is named after fnd, wherever packages and nodes leave something. The engines of tests come and go in
+// the machine's /var/lib/fnd-test, which the room sees.
 const traces = () => run(`find $(ls -d ${['/etc', '/etc/systemd/system', '/etc/systemd/system/multi-user.target.wants', '/usr/bin', '/usr/lib', '/usr/libexec', '/usr/lib/debug',
   '/usr/share/doc', '/usr/share/man/man1', '/usr/share/man/man5', '/usr/share/bash-completion/completions', '/lib/systemd/system', '/usr/lib/sysusers.d',
-  '/usr/lib/tmpfiles.d', '/run', '/var/lib', '/var/log', '/tmp'].join(' ')} 2>/dev/null) -maxdepth 1 -name 'fn*' ! -name 'fnd-podman-*' ! -path '${dir}' | sort`).stdout
+  '/usr/lib/tmpfiles.d', '/run', '/var/lib', '/var/log', '/tmp'].join(' ')} 2>/dev/null) -maxdepth 1 -name 'fn*' ! -name fnd-test ! -path '${dir}' | sort`).stdout
 
 // The same files under another version.
 function rebuilt(package_, version) {

@@ -3,8 +3,9 @@
 // applies. Containers are reached through the engines' own proxies, so that no firewall rules are needed.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { openSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
+import { engineFolder } from './docker.mjs'
 import { until } from './node.mjs'
 
 const sh = (...argv) => execFileSync(argv[0], argv.slice(1), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: COMMAND_TIMEOUT_MS }).trim()
@@ -17,7 +18,7 @@ const COMMAND_TIMEOUT_MS = 60_000
 class Engine {
   constructor(namespace) {
     this.namespace = namespace
-    this.dir = mkdtempSync('/var/lib/fnd-engine-')
+    this.dir = engineFolder('engine')
     this.socket = path.join(this.dir, 'docker.sock')
     this.forwarders = []
     sh('ip', 'netns', 'add', namespace)

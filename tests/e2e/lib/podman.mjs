@@ -1,8 +1,8 @@
 // A Podman service of a test's own (scripts/lib/podman.sh), with images of this build.
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { engineFolder } from './docker.mjs'
 import { build, root } from './node.mjs'
 
 const TIMEOUT_MS = 90_000
@@ -10,7 +10,7 @@ const TIMEOUT_MS = 90_000
 export class Podman {
   static async start(images) {
     const podman = new Podman()
-    podman.dir = mkdtempSync('/var/lib/fnd-podman-')
+    podman.dir = engineFolder('podman')
     podman.socket = path.join(podman.dir, 'podman.sock')
     process.once('exit', () => podman.remove())
     podman.#run('podman_make')

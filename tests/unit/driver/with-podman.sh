@@ -8,8 +8,9 @@ if ! command -v podman >/dev/null || [ "$(id -u)" != 0 ]; then
     echo "skipped: no podman, or not root"
     exit 77
 fi
-dir=$(mktemp -d /var/lib/fnd-podman-XXXXXX)
-trap 'podman_remove "$dir"' EXIT
+mkdir -p /var/lib/fnd-test
+dir=$(mktemp -d /var/lib/fnd-test/podman-XXXXXX)
+trap 'podman_remove "$dir"; rmdir --ignore-fail-on-non-empty /var/lib/fnd-test' EXIT
 podman_make "$dir"
 export DOCKER_HOST=unix://$dir/podman.sock
 "$root/scripts/build-images" hello misbehave
