@@ -215,7 +215,8 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
     if (result == 0) {
         result = make_key(rc, t->slot_hash_id, err);
     }
-    if (result == 0 && seen_add(&r->seen, c->id ? c->id : "", rc->created_ns, &rc->seen_mark) < 0) {
+    if (result == 0 &&
+        seen_add(&r->seen, c->id ? c->id : "", rc->created_ns, &rc->seen_number) < 0) {
         metric_add(r->metrics.replays, 1);
         result = err_set_http(err, FN_E_EXISTS, 409, FN_BLAME_PLATFORM,
                               "RUN408 call id came before, got \"%.64s\"; expected a new one",

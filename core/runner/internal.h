@@ -254,7 +254,7 @@ struct rcall {
     uint32_t listeners_passed;
     int fn_status;
     uint64_t bytes_to_function;
-    struct seen_mark seen_mark;
+    uint64_t seen_number; /* 0 = not noted */
     int64_t stream_deadline_ns;
     int64_t deadline_ns; /* of the run */
     int64_t start_limit_ns; /* of its function; 0 = the runner's */

@@ -1,22 +1,25 @@
 /* Seen: call ids that came lately, so that a TryCall that somebody replays is refused.
  *
- * One table of 64-bit words with linear probing and nothing else: 4 bits generation, 60 bits keyed
- * fingerprint; 0 = empty. Ids go into the running generation; it ends when it holds its share of
- * `max` or has lasted its share of keep_ns, and the oldest one is then swept out of the table. So
- * each of the last `max` ids is known for keep_ns at least, and for a fifteenth more at most. A
- * sweep reads the table once per generation, a few nanoseconds per call.
+ * Ids are kept as keyed fingerprints, in a ring in the order in which they came, and found by
+ * hash. One goes when its place is needed, or when it is old. Each new one takes two old ones out
+ * at most, so that no call pays for what a rest or a burst has left behind; some are known for
+ * longer then.
  *
- * A short fingerprint cannot weaken at-most-once: equal ids have equal fingerprints, so a replay is
+ * A fingerprint cannot weaken at-most-once: equal ids have equal fingerprints, so a replay is
  * always found. Two different ids with one fingerprint refuse a call that nobody has seen (409, not
- * executed), one in about 10^13 calls when 100 000 are kept; the key is random and stays inside. */
+ * executed), one in about 10^14 calls when 100 000 are kept; the key is random and stays inside. */
 #include <runner/internal.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-#define GENS        16
-#define GEN_SHIFT   60
-#define FINGERPRINT ((UINT64_C(1) << GEN_SHIFT) - 1)
+#define OLD_OUT_MAX 2 /* more than come, so that the old get fewer */
+
+struct seen_id {
+    uint64_t fingerprint; /* 0 = forgotten */
+    uint32_t at_s;
+    uint32_t next; /* place of one with the same head, and 1; 0 = none */
+};
 
 static uint64_t mix(uint64_t x)
 {
@@ -39,121 +42,118 @@ static uint64_t fingerprint(const struct seen *s, const char *id)
     }
     word = 0;
     memcpy(&word, id, len);
-    h = mix(h ^ word) & FINGERPRINT;
+    h = mix(h ^ word);
     return h ? h : 1;
 }
 
 int seen_init(struct seen *s, uint32_t max, int64_t keep_ns, uint64_t seed)
 {
-    uint64_t places = 16;
+    uint32_t heads = 16;
 
-    *s = (struct seen){ .seed = seed };
+    *s = (struct seen){ .seed = seed, .max = max, .first = 1, .end = 1 };
     if (max == 0) {
         return 0;
     }
-    s->gen_max = (max - 1) / (GENS - 1) + 1; /* all but the running one hold `max` together */
-    s->gen_ns = keep_ns / (GENS - 1) + 1;
-    while (places / 8 * 7 < (uint64_t)s->gen_max * GENS) { /* chains stay short up to 7/8 full */
-        places *= 2;
+    while (heads < max) {
+        heads *= 2;
     }
-    s->table_mask = (uint32_t)(places - 1);
-    s->table = calloc(places, sizeof(*s->table));
-    return s->table ? 0 : FN_E_EXHAUSTED;
+    s->keep_s = (uint32_t)(keep_ns / ENV_S);
+    s->heads_mask = heads - 1;
+    s->heads = calloc(heads, sizeof(*s->heads));
+    s->ids = calloc(max, sizeof(*s->ids));
+    if (!s->heads || !s->ids) {
+        seen_finish(s);
+        return FN_E_EXHAUSTED;
+    }
+    return 0;
 }
 
 void seen_finish(struct seen *s)
 {
-    free(s->table);
-    s->table = NULL;
+    free(s->heads);
+    free(s->ids);
+    s->heads = NULL;
+    s->ids = NULL;
 }
 
-/* The place of fp, or the empty one where it would be. */
-static uint32_t seen_find(const struct seen *s, uint64_t fp)
+static struct seen_id *seen_at(const struct seen *s, uint64_t number)
 {
-    uint32_t i = (uint32_t)fp & s->table_mask;
+    return &s->ids[number % s->max];
+}
 
-    while (s->table[i] && (s->table[i] & FINGERPRINT) != fp) {
-        i = (i + 1) & s->table_mask;
+/* What leads to fp, or would. */
+static uint32_t *way_to(const struct seen *s, uint64_t fp)
+{
+    uint32_t *at = &s->heads[fp & s->heads_mask];
+
+    while (*at && s->ids[*at - 1].fingerprint != fp) {
+        at = &s->ids[*at - 1].next;
     }
-    return i;
+    return at;
 }
 
-/* Closes the gap that a removed entry would leave in the chains behind it. */
-static void remove_at(struct seen *s, uint32_t hole)
+static void seen_take_out(struct seen *s, struct seen_id *id)
 {
-    for (uint32_t i = (hole + 1) & s->table_mask; s->table[i]; i = (i + 1) & s->table_mask) {
-        uint32_t home = (uint32_t)s->table[i] & s->table_mask;
+    if (id->fingerprint) {
+        *way_to(s, id->fingerprint) = id->next;
+        id->fingerprint = 0;
+    }
+}
 
-        if (((i - home) & s->table_mask) >= ((i - hole) & s->table_mask)) {
-            s->table[hole] = s->table[i];
-            hole = i;
+static void seen_age(struct seen *s, uint32_t now_s)
+{
+    for (int n = 0; n < OLD_OUT_MAX && s->first < s->end; n++) {
+        struct seen_id *id = seen_at(s, s->first);
+
+        if (id->fingerprint && now_s - id->at_s <= s->keep_s) {
+            return;
         }
-    }
-    s->table[hole] = 0;
-}
-
-/* The next generation takes the number of the oldest one, which is forgotten. */
-static void next_gen(struct seen *s)
-{
-    uint64_t number = ++s->gen % GENS;
-
-    s->gen_n = 0;
-    for (uint32_t i = 0; i <= s->table_mask;) {
-        if (s->table[i] && s->table[i] >> GEN_SHIFT == number) {
-            remove_at(s, i); /* another entry may move in here: look again */
-        } else {
-            i++;
-        }
+        seen_take_out(s, id);
+        s->first++;
     }
 }
 
-static void age(struct seen *s, int64_t now_ns)
+/* Into the place of the oldest one, if there is no other. */
+static void seen_put(struct seen *s, uint64_t fp, uint32_t now_s)
 {
-    for (int n = 0; n < GENS && now_ns - s->gen_since_ns >= s->gen_ns; n++) {
-        next_gen(s);
-        s->gen_since_ns += s->gen_ns;
+    struct seen_id *id = seen_at(s, s->end);
+
+    if (s->end - s->first == s->max) {
+        seen_take_out(s, id);
+        s->first++;
     }
-    if (now_ns - s->gen_since_ns >= s->gen_ns) { /* after a long rest nothing is left */
-        s->gen_since_ns = now_ns;
-    }
+    *id = (struct seen_id){ .fingerprint = fp, .at_s = now_s };
+    *way_to(s, fp) = (uint32_t)(s->end++ % s->max) + 1;
 }
 
-int seen_add(struct seen *s, const char *id, int64_t now_ns, struct seen_mark *ret)
+int seen_add(struct seen *s, const char *id, int64_t now_ns, uint64_t *ret_number)
 {
+    uint32_t now_s = (uint32_t)(now_ns / ENV_S);
     uint64_t fp;
-    uint32_t at;
 
-    *ret = (struct seen_mark){ 0 };
-    if (!s->table || !*id) {
+    *ret_number = 0;
+    if (!s->ids || !*id) {
         return 0;
     }
-    age(s, now_ns);
+    seen_age(s, now_s);
     fp = fingerprint(s, id);
-    at = seen_find(s, fp);
-    if (s->table[at]) {
+    if (*way_to(s, fp)) {
         return FN_E_EXISTS;
     }
-    if (s->gen_n >= s->gen_max) {
-        next_gen(s);
-        s->gen_since_ns = now_ns;
-        at = seen_find(s, fp);
-    }
-    s->table[at] = s->gen % GENS << GEN_SHIFT | fp;
-    s->gen_n++;
-    *ret = (struct seen_mark){ .fingerprint = fp, .gen = s->gen };
+    *ret_number = s->end;
+    seen_put(s, fp, now_s);
     return 0;
 }
 
-void seen_forget(struct seen *s, const struct seen_mark *mark)
+/* The newest ones leave their places, so that calls that are refused at once push nobody out. Who
+ * had a number that is given again has it no more. */
+void seen_forget(struct seen *s, uint64_t *number)
 {
-    uint32_t at;
-
-    if (!mark->fingerprint || s->gen - mark->gen >= GENS) {
-        return; /* swept out; an equal word would be of a later call */
+    if (*number >= s->first && *number < s->end) {
+        seen_take_out(s, seen_at(s, *number));
+        while (s->first < s->end && !seen_at(s, s->end - 1)->fingerprint) {
+            s->end--;
+        }
     }
-    at = seen_find(s, mark->fingerprint);
-    if (s->table[at] && s->table[at] >> GEN_SHIFT == mark->gen % GENS) {
-        remove_at(s, at);
-        s->gen_n -= mark->gen == s->gen; /* refused calls push nobody out */
-    }
+    *number = 0;
 }

@@ -36,11 +36,9 @@ static struct node *receiver(const struct pipe *p)
 
 struct frame *frame_new(struct stream *st, enum frame_kind kind, const void *data, size_t len)
 {
-    struct frame *f = sim_alloc(sizeof(*f) + len);
+    struct frame *f = sim_resize(NULL, sizeof(*f) + len);
 
-    f->kind = kind;
-    f->stream = st;
-    f->len = len;
+    *f = (struct frame){ .kind = kind, .stream = st, .len = len };
     if (len > 0) {
         memcpy(f->data, data, len);
     }
