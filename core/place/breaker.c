@@ -45,7 +45,7 @@ static void open_it(struct place *p, const char *why)
               "last", why, "again_in_s", log_num(b->pause_ns / ENV_S));
     env_timer_set(p->deps.env, &b->timer, env_now_ns(p->deps.env) + b->pause_ns);
     b->pause_ns = b->pause_ns * 2 < PAUSE_MAX_NS ? b->pause_ns * 2 : PAUSE_MAX_NS;
-    if (policy_use(p, b->fallback) < 0) {
+    if (snapshots_use(p, b->fallback) < 0) {
         log_error("out of memory: not every group of runners got the fallback placer");
     }
 }
@@ -59,7 +59,7 @@ static void breaker_on_timer(struct env_timer *t)
     b->good = 0;
     b->main->distrusted = false;
     log_info("the placer decides again, on trial", "plugin", plugin_name(b->main->placer));
-    if (policy_use(p, b->main) < 0) {
+    if (snapshots_use(p, b->main) < 0) {
         log_error("out of memory: not every group of runners got the placer back");
     }
 }

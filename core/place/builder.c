@@ -1,30 +1,11 @@
-/* Builders: "fn.snap", the lists that pools publish.
+/* Builders: a list of runners while it is collected, and then the memory of its listing.
  *
- * A builder collects copies in an arena, which are the memory of the listing that builder_publish()
- * makes of it. Builders may be filled by a worker; builder_publish() and fail() enter the loop when
- * they are called from one. */
+ * What it holds are copies, in an arena of its own; so a worker may fill it. */
 #include <place/place_int.h>
 
-#include <base/log.h>
 #include <model/labels.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void loop_take(struct place *p)
-{
-    if (plugin_is_beside()) {
-        p->deps.env->enter(p->deps.env);
-    }
-}
-
-static void loop_give(struct place *p)
-{
-    if (plugin_is_beside()) {
-        p->deps.env->leave(p->deps.env);
-    }
-}
-
-/* ---- builders -------------------------------------------------------------------------------- */
 
 struct fn_snap_builder *builder_create(struct place *p, const char *group)
 {
@@ -47,38 +28,6 @@ void builder_free(struct fn_snap_builder *b)
         free(b->block);
         free(b);
     }
-}
-
-static int snap_begin(const struct fn_host *host, const char *group,
-                      struct fn_snap_builder **ret_given)
-{
-    PLUGIN_HOST_CALL("fn.snap.begin");
-    struct fn_snap_builder *b;
-
-    /* Publishing asks the placer for an index: from a placer that would be a call into itself. */
-    if (strcmp(plugin_factory(plugin_of(host))->kind, FN_KIND_POOL) != 0) {
-        return FN_E_PRECONDITION;
-    }
-    if (!plugin_answer_group(plugin_of(host), "fn.snap.begin", group)) {
-        return FN_E_INVALID;
-    }
-    if (!ret_given) {
-        plugin_bad_answer(plugin_of(host), "fn.snap.begin: nowhere to put the builder");
-        return FN_E_INVALID;
-    }
-    b = builder_create(plugin_impl(host, "fn.snap"), group);
-    if (!b) {
-        return FN_E_EXHAUSTED;
-    }
-    b->host = host;
-    *ret_given = b;
-    return 0;
-}
-
-static void snap_discard(struct fn_snap_builder *given)
-{
-    PLUGIN_HOST_CALL("fn.snap.discard");
-    builder_free(given);
 }
 
 static int builder_grow(struct fn_snap_builder *b)
@@ -120,7 +69,7 @@ static const char *builder_labels(struct fn_snap_builder *b, const char *labels)
     return set->text;
 }
 
-static int builder_add(struct fn_snap_builder *b, const struct fn_runner *copied)
+int builder_add(struct fn_snap_builder *b, const struct fn_runner *copied)
 {
     struct fn_runner r = *copied;
 
@@ -139,119 +88,3 @@ static int builder_add(struct fn_snap_builder *b, const struct fn_runner *copied
     b->block->runners[b->n++] = r;
     return 0;
 }
-
-/* A builder that nobody began; without it only the running call tells whose fault that is. */
-static bool is_builder(const struct fn_snap_builder *b, const char *what)
-{
-    const struct plugin_crumb *c = plugin_current();
-
-    if (!b && c && c->plugin) {
-        plugin_bad_answer(c->plugin, what);
-    }
-    return b != NULL;
-}
-
-static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, uint32_t size)
-{
-    PLUGIN_HOST_CALL("fn.snap.add");
-    struct fn_runner r;
-
-    if (!is_builder(b, "fn.snap.add: no builder") ||
-        plugin_answer_runner(plugin_of(b->host), copied, size, &r) < 0) {
-        return FN_E_INVALID;
-    }
-    if (b->n >= PLACE_RUNNERS_MAX) {
-        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: more than 65536 runners");
-        return FN_E_EXHAUSTED;
-    }
-    return builder_add(b, &r);
-}
-
-/* ---- publishing ------------------------------------------------------------------------------ */
-
-/* Takes the builder in any case. */
-static int builder_publish(struct place *p, struct fn_snap_builder *given)
-{
-    enum source_word word = source_judge(p, plugin_of(given->host));
-    int r = FN_E_PRECONDITION; /* another pool is in use by now */
-
-    if (word == SOURCE_CURRENT) {
-        return listing_publish(p, given);
-    }
-    if (word == SOURCE_HELD) {
-        r = source_hold(p, given);
-    }
-    if (r < 0) {
-        builder_free(given);
-    }
-    return r;
-}
-
-int place_publish(struct place *p, const char *group, const struct fn_runner *list, uint32_t n)
-{
-    struct fn_snap_builder *b = builder_create(p, group);
-    int r = b ? 0 : FN_E_EXHAUSTED;
-
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = builder_add(b, &list[i]);
-    }
-    if (r < 0) {
-        builder_free(b);
-        return r;
-    }
-    return listing_publish(p, b);
-}
-
-static int snap_publish(struct fn_snap_builder *given)
-{
-    PLUGIN_HOST_CALL("fn.snap.publish");
-    struct place *p;
-    int r;
-
-    if (!is_builder(given, "fn.snap.publish: no builder")) {
-        return FN_E_INVALID;
-    }
-    p = given->place;
-    loop_take(p);
-    r = builder_publish(p, given);
-    loop_give(p);
-    return r;
-}
-
-static int mark_failed(struct place *p, const char *group, const struct fn_error *why)
-{
-    struct place_group *g = group_get(p, group);
-
-    if (!g) {
-        return FN_E_EXHAUSTED;
-    }
-    g->snap->view.flags |= FN_SNAP_STALE;
-    g->snap->view.err_code =
-        why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code : FN_E_UNAVAILABLE;
-    metric_add(p->metrics.refresh_failed, 1);
-    log_stranger(FN_LOG_WARN, "the pool failed; its last list stays", "group", g->name, "error",
-                 why->msg[0] ? why->msg : NULL);
-    return 0;
-}
-
-static int snap_fail(const struct fn_host *host, const char *group, const struct fn_error *why)
-{
-    PLUGIN_HOST_CALL("fn.snap.fail");
-    struct place *p = plugin_impl(host, "fn.snap");
-    struct fn_error copy = plugin_answer_error_copy(plugin_of(host), "fn.snap.fail", why);
-    int r;
-
-    if (!plugin_answer_group(plugin_of(host), "fn.snap.fail", group)) {
-        return FN_E_INVALID;
-    }
-    loop_take(p);
-    r = source_judge(p, plugin_of(host)) == SOURCE_REFUSED ? FN_E_PRECONDITION
-                                                           : mark_failed(p, group, &copy);
-    loop_give(p);
-    return r;
-}
-
-const struct fn_snap_if place_snap_if = {
-    FN_HDR(struct fn_snap_if, FN_MAGIC_SNAP), snap_begin, snap_add, snap_publish, snap_discard,
-    snap_fail,
-};

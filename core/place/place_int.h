@@ -4,6 +4,7 @@
 
 #include <base/table.h>
 #include <place/place.h>
+#include <place/waits.h>
 
 #include <base/arena.h>
 #include <base/metric.h>
@@ -40,29 +41,6 @@ static inline const char *runner_address(const struct place_runner *r)
 
 struct home;
 struct hints;
-struct waits;
-
-/* ---- waits.c --------------------------------------------------------------------------------- */
-
-#define WAITS_LOADS 8u
-
-struct waits_mean {
-    int64_t ns;
-    int64_t n; /* calls in it, at most those that count */
-};
-
-struct waits_means {
-    struct waits_mean of[2][WAITS_LOADS]; /* [warm][load] */
-};
-
-struct waits *waits_create(void); /* NULL: no memory */
-void waits_destroy(struct waits *w);
-struct waits_class waits_class_of(const struct waits *w, uint64_t fn, uint64_t runner,
-                                  uint32_t inflight, int64_t now_ns);
-void waits_learn(struct waits *w, struct waits_means *m, struct waits_class class, uint64_t fn,
-                 uint64_t runner, int64_t wait_ns, int64_t now_ns);
-/* -1: nothing is known. */
-int64_t waits_predict(const struct waits_means *m, struct waits_class class);
 
 /* ---- what exists ----------------------------------------------------------------------------- */
 
@@ -256,12 +234,9 @@ struct place {
     struct place_metrics metrics;
 };
 
-/* group.c */
-struct place_group *group_get(struct place *p, const char *name); /* NULL: too many or no memory */
-/* For a call of that app (NULL: of none). NULL: *ret_why is the text of its error. */
-struct place_group *group_for(struct place *p, const char *name, const char *app_id,
-                              const char **ret_why);
-void group_destroy(struct place_group *g);
+/* waiting.c */
+void waiting_init(struct place_group *g);
+void waiting_finish(struct place_group *g);
 /* FN_E_EXHAUSTED: no memory. */
 int group_queue(struct place_group *g, struct place_call *pc);
 void group_unqueue(struct place_group *g, struct place_call *pc);
@@ -269,6 +244,15 @@ void group_unqueue(struct place_group *g, struct place_call *pc);
 void group_placed(struct place_group *g, const struct place_call *pc);
 /* Asks up to n parked calls that wait for `mask` again, soon. */
 void group_wake(struct place_group *g, uint32_t n, uint32_t mask);
+
+/* group.c */
+struct place_group *group_get(struct place *p, const char *name); /* NULL: too many or no memory */
+/* For a call of that app (NULL: of none). NULL: *ret_why is the text of its error. */
+struct place_group *group_for(struct place *p, const char *name, const char *app_id,
+                              const char **ret_why);
+void group_destroy(struct place_group *g);
+/* listing_publish() for the group that it names. */
+int group_publish(struct place *p, struct fn_snap_builder *given);
 
 /* turns.c */
 /* A call that is parked for the first time; until turns_leave(). FN_E_EXHAUSTED: no memory. */
@@ -307,32 +291,51 @@ int64_t hints_until_ns(const struct place_runner *r, const struct place_call *pc
 void hints_ended(struct place_runner *r, const struct place_call *pc); /* it ran the call */
 void hints_forget(struct place_runner *r);
 
-/* builder.c */
+/* snap.c */
 extern const struct fn_snap_if place_snap_if;
+
+/* builder.c */
 struct fn_snap_builder *builder_create(struct place *p, const char *group); /* NULL: no memory */
+int builder_add(struct fn_snap_builder *b, const struct fn_runner *copied); /* < 0: no memory */
 void builder_free(struct fn_snap_builder *b); /* NULL ok */
 
-/* listing.c */
-void listings_init(struct place *p);
-/* Makes a list its group's current snapshot: before it returns or, when it is long, soon. Takes the
- * builder in any case. */
-int listing_publish(struct place *p, struct fn_snap_builder *given);
-int listing_clear(struct place_group *g); /* an empty list, now */
-struct listing *listing_ref(struct listing *l);
-void listing_unref(struct listing *l);
-/* Drops what is on its way to be the group's snapshot. */
-void listing_forget(struct place_group *g);
-/* Lets go of all runners of listings that ended; before a group is freed. */
-void listings_finish(struct place *p);
+/* seats.c */
+bool seat_is_in(struct place_runner *r, const struct listing *l);
+uint32_t seat_index(struct place_runner *r, const struct listing *l); /* if it is */
+void seat_take(struct place_runner *r, struct listing *l); /* the next one */
 void runner_set_inflight(struct place_runner *r, uint32_t n);
 const char *runner_labels(struct place_runner *r); /* in the current list; NULL: none */
+
+/* listing.c */
+#define LISTING_PORTION 256u /* entries at a time */
+/* One count. Owns the builder (NULL: an empty list) unless it fails (NULL). */
+struct listing *listing_create(struct place_group *g, struct fn_snap_builder *given);
+struct listing *listing_ref(struct listing *l);
+void listing_unref(struct listing *l);
+/* One portion of one that ended, and of its memory with the last. Returns when to go on. */
+int64_t listing_let_go(struct listing *l);
+/* Not in this turn of the loop: other events come first. */
+void listings_go_on(struct place *p, int64_t after_ns);
+/* Lets go of all runners of listings that ended; before a group is freed. */
+void listings_finish(struct place *p);
+
+/* binding.c */
+void listings_init(struct place *p);
+/* Makes a list the group's current snapshot: before it returns or, when it is long, soon. Takes the
+ * builder in any case. */
+int listing_publish(struct place_group *g, struct fn_snap_builder *given);
+int listing_clear(struct place_group *g); /* an empty list, now */
+/* Drops what is on its way to be the group's snapshot. */
+void listing_forget(struct place_group *g);
 
 /* snapshot.c */
 /* The group's current snapshot from now on is one over this listing. */
 int snapshot_swap(struct place_group *g, struct listing *l);
-/* The same listing again, for a new policy. */
-int snapshot_renew(struct place_group *g);
 void snapshot_unref(struct snapshot *s);
+/* The same listings again, with the indexes of those placers that are in use now; < 0: not every
+ * group has them. */
+int snapshots_renew(struct place *p);
+int snapshots_use(struct place *p, struct policy *y); /* and this policy serves from now on */
 
 /* pool.c */
 enum source_word { SOURCE_CURRENT, SOURCE_HELD, SOURCE_REFUSED };
@@ -357,13 +360,16 @@ void shadow_index_build(struct snapshot *s);
 void shadow_index_free(struct snapshot *s);
 void shadow_placer_set(struct place *p); /* there is a new serving placer, of the operator */
 void shadow_policy_used(struct place *p); /* another policy decides */
+/* From now on, NULL = none; takes the count unless it fails. Indexes follow by
+ * snapshots_renew(). */
+int shadow_set(struct place *p, struct policy *y, uint32_t permille);
+void shadow_exchange(struct place *p); /* the one that serves for the shadow; indexes as above */
 
 /* policy.c */
 /* One count; NULL when out of memory. */
 struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone)(void *ud),
                              void *ud);
-/* Makes it the policy in use; < 0: not every group has it. */
-int policy_use(struct place *p, struct policy *y);
+void policy_discard(struct policy *y); /* one that nobody used: gone() is not called */
 struct policy *policy_ref(struct policy *y);
 void policy_unref(struct policy *y); /* NULL ok */
 /* The placer's index of a list; NULL: it has none. */

@@ -92,37 +92,8 @@ struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone
     return y;
 }
 
-int policy_use(struct place *p, struct policy *y)
+void policy_discard(struct policy *y)
 {
-    struct policy *old = p->policy;
-    struct place_group *g, *next;
-    int r = 0;
-
-    p->policy = policy_ref(y);
-    shadow_policy_used(p);
-    HASH_ITER(hh, p->groups, g, next) {
-        r = r < 0 ? r : snapshot_renew(g);
-    }
-    policy_unref(old);
-    return r;
-}
-
-int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud)
-{
-    struct policy *y = policy_create(p, placer, gone, ud);
-    int r;
-
-    if (!y) {
-        return FN_E_EXHAUSTED;
-    }
-    breaker_begin(p, y);
-    shadow_placer_set(p);
-    r = policy_use(p, y);
-    policy_unref(y);
-    return r;
-}
-
-bool place_uses(const struct place *p, const struct plugin *placer)
-{
-    return p->policy && p->policy->placer == placer;
+    free(y->homes);
+    free(y);
 }

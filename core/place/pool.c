@@ -47,7 +47,7 @@ static int take_held(struct place *p, const struct plugin *pool)
         TAILQ_REMOVE(&p->held, b, link_held);
         p->held_n--;
         memcpy(group, b->group, sizeof(group));
-        r = listing_publish(p, b);
+        r = group_publish(p, b);
         if (r < 0) {
             log_warn("a list of the new pool was not taken", "group", group, "error", err_name(r));
         }

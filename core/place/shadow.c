@@ -419,20 +419,7 @@ void shadow_index_free(struct snapshot *s)
     policy_unref(s->shadow);
 }
 
-/* ---- setting and swapping -------------------------------------------------------------------- */
-
-static int renew_all(struct place *p)
-{
-    struct place_group *g, *next;
-    int r = 0;
-
-    HASH_ITER(hh, p->groups, g, next) {
-        int one = snapshot_renew(g);
-
-        r = r < 0 ? r : one;
-    }
-    return r;
-}
+/* ---- roles ----------------------------------------------------------------------------------- */
 
 /* Counts belong to a pair of roles: with other roles they begin anew. */
 static void begin_counts(struct place *p)
@@ -463,80 +450,45 @@ void shadow_placer_set(struct place *p)
     }
 }
 
-int place_set_shadow(struct place *p, struct plugin *placer, uint32_t permille,
-                     void (*gone)(void *ud), void *ud)
+static void begin_anew(struct place_shadow *s)
+{
+    s->strikes = 0;
+    s->off_why[0] = '\0';
+}
+
+int shadow_set(struct place *p, struct policy *y, uint32_t permille)
 {
     struct place_shadow *s = &p->shadow;
     struct policy *old = s->policy;
-    struct policy *y = placer ? policy_create(p, placer, gone, ud) : NULL;
 
-    if (placer && (!y || !homes_make(y) || !homes_make(p->policy))) {
-        if (y) {
-            free(y->homes);
-        }
-        free(y);
+    if (y && (!homes_make(y) || !homes_make(p->policy))) {
         return FN_E_EXHAUSTED;
-    }
-    if (!old && !y) {
-        return 0;
     }
     declare(s);
     s->waits = s->waits || !y ? s->waits : waits_create();
     s->policy = y;
     s->permille = permille;
     s->swapped = false;
-    s->strikes = 0;
-    s->off_why[0] = '\0';
+    begin_anew(s);
     begin_counts(p);
     metric_set(s->m.on, y != NULL);
     metric_set(s->m.swapped, 0);
-    if (renew_all(p) < 0) {
-        log_warn("out of memory: not every group of runners has the shadow placer's index");
-    }
     policy_unref(old);
     return 0;
 }
 
-int place_shadow_swap(struct place *p, bool back, struct fn_error *reterr)
+void shadow_exchange(struct place *p)
 {
     struct place_shadow *s = &p->shadow;
-    struct policy *now = s->policy;
+    struct policy *serves = s->policy;
 
-    if (!now) {
-        return err_set(reterr, FN_E_NOT_FOUND,
-                       "LB308 no shadow placer; expected plugins.shadow in fn.yaml");
-    }
-    if (back != s->swapped) {
-        return err_set(reterr, FN_E_PRECONDITION,
-                       back ? "LB309 nothing to take back: %s serves, as fn.yaml says"
-                            : "LB309 swapped already: %s serves; expected `back` or a reload",
-                       plugin_name(p->policy->placer));
-    }
-    if (!back && s->off_why[0]) {
-        return err_set(reterr, FN_E_PRECONDITION, "LB310 shadow placer %s was turned off: %s",
-                       plugin_name(now->placer), s->off_why);
-    }
-    if (p->breaker.state != BREAKER_CLOSED) {
-        return err_set(reterr, FN_E_PRECONDITION,
-                       "LB311 %s was put aside and its fallback decides or it is on trial; expected a "
-                       "swap when it is trusted again",
-                       plugin_name(p->breaker.main->placer));
-    }
     s->policy = p->policy;
-    p->policy = now;
-    breaker_swapped(p);
-    s->swapped = !back;
-    s->off_why[0] = '\0';
-    s->strikes = 0;
+    p->policy = serves;
+    s->swapped = !s->swapped;
+    begin_anew(s);
     begin_counts(p);
     metric_set(s->m.on, 1);
     metric_set(s->m.swapped, s->swapped);
-    if (renew_all(p) < 0) {
-        log_error("out of memory: not every group of runners has the new placer");
-    }
-    log_warn(back ? "the placers were swapped back" : "the placers were swapped", "serving",
-             plugin_name(p->policy->placer), "shadow", plugin_name(s->policy->placer));
-    return 0;
 }
 
 void place_shadow_status(const struct place *p, struct place_shadow_status *ret)

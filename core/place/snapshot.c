@@ -66,7 +66,8 @@ int snapshot_swap(struct place_group *g, struct listing *l)
     return 0;
 }
 
-int snapshot_renew(struct place_group *g)
+/* The same listing again. */
+static int snapshot_renew(struct place_group *g)
 {
     uint32_t flags = g->snap->view.flags;
     int32_t err_code = g->snap->view.err_code;
@@ -76,5 +77,30 @@ int snapshot_renew(struct place_group *g)
         g->snap->view.flags = flags;
         g->snap->view.err_code = err_code;
     }
+    return r;
+}
+
+int snapshots_renew(struct place *p)
+{
+    struct place_group *g, *next;
+    int result = 0;
+
+    HASH_ITER(hh, p->groups, g, next) {
+        int r = snapshot_renew(g);
+
+        result = result < 0 ? result : r;
+    }
+    return result;
+}
+
+int snapshots_use(struct place *p, struct policy *y)
+{
+    struct policy *old = p->policy;
+    int r;
+
+    p->policy = policy_ref(y);
+    shadow_policy_used(p);
+    r = snapshots_renew(p);
+    policy_unref(old);
     return r;
 }
