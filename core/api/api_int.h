@@ -125,13 +125,16 @@ int limit_request(struct api_call *c, const unsigned char *token, struct fn_erro
 int limit_guess(struct api_call *c, const unsigned char *token, struct fn_error *reterr);
 void limit_guessed(struct api_call *c, const unsigned char *token, bool right);
 
-/* ---- api.c ----------------------------------------------------------------------------------- */
+/* ---- answers (answer.c) ---------------------------------------------------------------------- */
 
+/* With the request's id; without memory for it the answer is still right. */
+void api_call_headers(struct api_call *c, struct headers *h);
 void api_call_reply(struct api_call *c); /* with what tell() of its route writes */
-void api_call_end(struct api_call *c);   /* the same, if somebody is there; the call is over */
-
+void api_call_reply_with(struct api_call *c, int status, const char *type, const void *body,
+                         size_t len); /* type may be NULL */
 void api_call_fail(struct api_call *c, int code, const struct fn_error *e); /* with an error */
-void api_call_free(struct api_call *c);
+void api_call_free(struct api_call *c); /* behind hooks_leave() if it was with them */
+void api_call_end(struct api_call *c);  /* the answer, if somebody is there, and its memory */
 
 /* ---- listeners of changes (hooks.c) ---------------------------------------------------------- */
 

@@ -47,6 +47,12 @@ static void hooks_unref(struct hooks *h)
     }
 }
 
+static void change_end(struct api_call *c)
+{
+    hooks_leave(c);
+    api_call_free(c);
+}
+
 /* ---- what a change is ------------------------------------------------------------------------ */
 
 struct change_kind {
@@ -226,7 +232,7 @@ static void pass(struct api_call *c)
 
     if (r < 0) {
         fail(c, r, &e);
-        api_call_free(c);
+        change_end(c);
     }
 }
 
@@ -240,12 +246,12 @@ static void on_change_done(struct env_work *w)
     h->running = NULL;
     env_timer_clear(h->env, &hook->due);
     if (hook->made || hook->given_up) {
-        api_call_free(c);
+        change_end(c);
     } else if (hook->result < 0) {
         log_stranger(FN_LOG_INFO, "a listener refused a change", "method", c->route->method,
                      "route", c->route->pattern, "id", hook->change.id, "error", hook->error.msg);
         fail(c, hook->result, &hook->error);
-        api_call_free(c);
+        change_end(c);
     } else {
         pass(c);
     }
@@ -303,7 +309,7 @@ static void on_due(struct env_timer *t)
         c->hook.given_up = true;
     } else {
         TAILQ_REMOVE(&h->waiting, c, link);
-        api_call_free(c);
+        change_end(c);
     }
 }
 
@@ -448,7 +454,7 @@ static void leave_out(struct hooks *h)
     while ((c = TAILQ_FIRST(&h->waiting))) {
         TAILQ_REMOVE(&h->waiting, c, link);
         log_warn("a change is left out: its listeners are too slow", "id", c->hook.change.id);
-        api_call_free(c);
+        change_end(c);
     }
     if (h->running) {
         env_cancel(h->env, &h->work);

@@ -38,11 +38,6 @@ static const struct http_limits page_limits = {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-void page_refuse(struct http_request *req, int status, const char *text)
-{
-    http_answer_error(req, status, NULL, text);
-}
-
 static void page_refuse_stranger(struct http_request *req, const struct fn_error *e)
 {
     log_stranger(FN_LOG_WARN, "a request to the operator's page was refused", "peer", req->peer,
