@@ -80,7 +80,7 @@ struct config_private {
     const char *placer;       /* FN_PLACER: name of the plugin */
     const char *npm;          /* FN_NPM_ADDRESS */
     bool node_unknown; /* what `node` says was refused: nothing that depends on it is judged */
-    struct config_kept *kept; /* values of small maps, see config_bind_into() */
+    struct config_kept *kept;
 };
 
 /* ---- variables (env.c) ----------------------------------------------------------------------- */
@@ -122,14 +122,17 @@ const char *config_variable_of(enum config_section section, const char *key);
 /* A sentence for the reference. */
 void config_print_live(enum config_section section, struct buf *out);
 
-/* ---- types of node (sides.c) ----------------------------------------------------------------- */
+/* ---- types of node (types.c) ----------------------------------------------------------------- */
 
 const struct config_type *config_type_of(const char *word); /* NULL: there is none */
 /* "lb or full": those that have one of these sides. */
 void config_print_types(uint32_t sides, struct buf *out);
 /* Whether the section means anything for this type of node. */
 bool config_section_applies(const struct config *c, int section);
-/* Each side of this node: */
+
+/* ---- each side of this node (sides.c) -------------------------------------------------------- */
+
+
 void config_sides_plugins(struct config *c, struct conf_problems *p);
 void config_sides_effect(const struct config *c, struct conf_problems *p);
 
@@ -141,7 +144,7 @@ void config_runner_effect(const struct config *c, struct conf_problems *p);
 void config_npm_effect(const struct config *c, struct conf_problems *p);
 void config_api_effect(const struct config *c, struct conf_problems *p);
 
-/* Options against each other (config.c). */
+/* Values by themselves and against each other (check.c). */
 void config_check_values(struct config *c, struct conf_problems *p);
 
 /* ---- parts of the file ----------------------------------------------------------------------- */
@@ -155,11 +158,27 @@ struct config_plugin *config_plugin_one(const struct config *c, const struct con
 struct config_list_plugin *config_plugin_list(const struct config *c,
                                               const struct config_plugin_key *k);
 void config_apps_read(struct config *c, struct conf_problems *p);
+void config_tls_read(struct config *c, struct conf_problems *p);
 
+/* ---- memory, places and sentences (values.c) ------------------------------------------------- */
+
+/* Values of a small map, see config_bind_into(). */
+struct config_kept {
+    struct conf_values *values;
+    struct config_kept *next;
+};
+
+/* The sentence behind the code of a line; *code is "" when there is none. */
+const char *config_split_code(const char *line, char code[8]);
 /* A line that begins with its own code, "PLG915 name: text", with the position behind the code. */
 void config_tell(struct conf_problems *p, const char *where, const char *line);
+/* An option's place in its section; n_opts when there is no such key. */
+uint32_t config_option_of(const struct conf_values *v, const char *key);
 /* "fn.yaml:7:5", "FN_PORT" or "default". */
 const char *config_source_of(const struct config *c, enum config_section section, const char *key);
+/* The value of an option is refused, under the code and the place of who gave it. */
+void config_refuse(const struct config *c, enum config_section section, const char *key,
+                   const char *got, const char *rule, struct conf_problems *p);
 
 /* Text of `n` as position, in the config's arena. */
 const char *config_where(const struct config *c, const struct conf_node *n);

@@ -159,11 +159,7 @@ void config_api_effect(const struct config *c, struct conf_problems *p)
 
 void config_effect_check(const struct config *c, struct conf_problems *p)
 {
-    if (c->priv->node_unknown) {
-        return;
-    }
     if (!is_shared(c)) {
         check_keys(c, p);
     }
-    config_sides_effect(c, p);
 }

@@ -406,7 +406,6 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
         read_section(c, map, p);
     }
     forget_others(c);
-    config_sides_plugins(c, p);
 }
 
 /* ---- files and options ----------------------------------------------------------------------- */
