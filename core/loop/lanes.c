@@ -27,7 +27,7 @@ struct fn_op {
 };
 
 struct lane {
-    struct loop *loop;
+    struct env *env;
     pthread_mutex_t lock;
     pthread_cond_t wanted;
     TAILQ_HEAD(, env_work) queue;
@@ -73,9 +73,9 @@ static void run_one(struct lane *lane, struct env_work *w)
     pthread_mutex_unlock(&lane->lock);
     pthread_cond_destroy(&op.cancelled_cond);
 
-    loop_enter(lane->loop);
+    lane->env->enter(lane->env);
     w->done(w);
-    loop_leave(lane->loop);
+    lane->env->leave(lane->env);
     pthread_mutex_lock(&lane->lock);
 }
 
@@ -168,7 +168,7 @@ void lanes_cancel(struct lanes *lanes, struct env_work *w)
     pthread_mutex_unlock(&lane->lock);
 }
 
-int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes **ret,
+int lanes_create(struct env *env, const struct loop_lanes *config, struct lanes **ret,
                  struct fn_error *reterr)
 {
     static const struct loop_lanes defaults = { { 4, 8, 4, 2, 4 },
@@ -182,7 +182,7 @@ int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes *
     for (int i = 0; i < ENV_LANES_N; i++) {
         struct lane *lane = &lanes->lane[i];
 
-        lane->loop = l;
+        lane->env = env;
         pthread_mutex_init(&lane->lock, NULL);
         pthread_cond_init(&lane->wanted, NULL);
         cond_init(&lane->all_ended);
@@ -342,7 +342,7 @@ void lanes_destroy(struct lanes *lanes)
         return;
     }
     for (int i = 0; i < ENV_LANES_N; i++) {
-        if (lanes->lane[i].loop) {
+        if (lanes->lane[i].env) {
             lane_stop(&lanes->lane[i]);
         }
     }

@@ -68,14 +68,6 @@ struct loop {
 /* The loop that this thread is inside of. */
 static _Thread_local struct loop *inside;
 
-int64_t loop_clock_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
-}
-
 /* A callback begins: whoever watches sees that the loop moves. */
 static inline void loop_step(struct loop *l, const void *callback)
 {
@@ -536,7 +528,7 @@ int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_err
     if (r < 0) {
         goto fail;
     }
-    r = lanes_create(l, lanes, &l->lanes, reterr);
+    r = lanes_create(&l->env, lanes, &l->lanes, reterr);
     if (r < 0) {
         goto fail;
     }

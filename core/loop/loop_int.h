@@ -5,10 +5,12 @@
 #include <loop/loop.h>
 #include <loop/thread.h>
 #include <pthread.h>
+#include <time.h>
 
 struct lanes;
 
-int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes **ret,
+/* Workers enter the loop by env. */
+int lanes_create(struct env *env, const struct loop_lanes *config, struct lanes **ret,
                  struct fn_error *reterr);
 void lanes_destroy(struct lanes *lanes); /* waits for the operations that run; drops queued ones */
 bool lanes_settle(struct lanes *lanes, int64_t deadline_ns);
@@ -20,7 +22,14 @@ void lanes_look(struct lanes *lanes, int64_t grace_ns,
 uint32_t lanes_lost(struct lanes *lanes);
 void lanes_cancel(struct lanes *lanes, struct env_work *w);
 
-int64_t loop_clock_ns(void);
+static inline int64_t loop_clock_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
+}
+
 /* [any] Somebody is inside; *ret_steps grows with each callback. */
 bool loop_is_busy(const struct loop *l, uint64_t *ret_steps);
 

@@ -1,5 +1,4 @@
-/* Reads and writes of one stream, plain and under TLS. OpenSSL reads and writes through a BIO of
- * this file, so that no call blocks and no SIGPIPE is raised. */
+/* Reads and writes of one stream, plain and under TLS. */
 #include <net/net_int.h>
 
 #include <errno.h>
@@ -12,60 +11,6 @@
 #include <unistd.h>
 
 static void on_later(struct env_task *t);
-
-/* ---- the socket as OpenSSL sees it ----------------------------------------------------------- */
-
-static int bio_read(BIO *bio, char *buf, size_t cap, size_t *ret)
-{
-    struct net_io *io = BIO_get_data(bio);
-    ssize_t n = recv(io->w.fd, buf, cap, MSG_DONTWAIT);
-
-    BIO_clear_retry_flags(bio);
-    *ret = n > 0 ? (size_t)n : 0;
-    io->heard = io->heard || n > 0;
-    io->error_no = n < 0 ? errno : 0;
-    if (n == 0) {
-        io->eof = true;
-    } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        BIO_set_retry_read(bio);
-    }
-    return n > 0;
-}
-
-static int bio_write(BIO *bio, const char *data, size_t len, size_t *ret)
-{
-    struct net_io *io = BIO_get_data(bio);
-    ssize_t n = send(io->w.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-    BIO_clear_retry_flags(bio);
-    *ret = n > 0 ? (size_t)n : 0;
-    io->error_no = n < 0 ? errno : 0;
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        BIO_set_retry_write(bio);
-    }
-    return n > 0;
-}
-
-static long bio_ctrl(BIO *bio, int cmd, long n, void *p)
-{
-    const struct net_io *io = BIO_get_data(bio);
-
-    (void)n;
-    (void)p;
-    return cmd == BIO_CTRL_FLUSH || (cmd == BIO_CTRL_EOF && io->eof);
-}
-
-BIO_METHOD *io_bio_method(void)
-{
-    BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "stream");
-
-    if (m) {
-        BIO_meth_set_read_ex(m, bio_read);
-        BIO_meth_set_write_ex(m, bio_write);
-        BIO_meth_set_ctrl(m, bio_ctrl);
-    }
-    return m;
-}
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -432,7 +377,9 @@ static void io_release(struct net_io *io)
     if (io->gone) {
         *io->gone = true;
     }
-    shaking_cancel(io);
+    if (io->shaking) {
+        io->shake_cancel(io);
+    }
     env_undefer(io->env, &io->later);
     if (!io->hung) {
         loop_fd_remove(io->loop, &io->w);

@@ -1,5 +1,6 @@
 /* Private to core/net.
  *
+ *   bio.c    a stream's socket as OpenSSL sees it
  *   tls.c    identities: contexts of OpenSSL, names of peers
  *   io.c     one stream: reading, writing, ending
  *   shake.c  a stream's TLS handshake
@@ -51,6 +52,7 @@ struct net_io {
     struct net_identity *identity; /* NULL: plain */
     SSL *ssl;
     struct shaking *shaking; /* NULL but during the handshake */
+    void (*shake_cancel)(struct net_io *io); /* ends that without done() */
     const char *alpn; /* during the handshake */
     bool alpn_optional;
     char *stage; /* a record that OpenSSL wants to see again; NULL = none */
@@ -80,16 +82,15 @@ struct net_io {
  * = none that can be told in full. */
 bool identity_names_peer(const struct net_identity *i, X509 *cert, char *ret, size_t cap);
 
-/* io.c */
+/* bio.c */
 BIO_METHOD *io_bio_method(void); /* NULL: out of memory */
+
+/* io.c */
 int io_break(struct net_io *io, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* OpenSSL's reason for a failed operation, as text for people. */
 void io_tls_reason(struct net_io *io, char *ret, size_t cap);
 void io_event(struct loop_fd *w, uint32_t events);
 void io_watch(struct net_io *io); /* sets what is waited for */
-
-/* shake.c */
-void shaking_cancel(struct net_io *io);
 
 /* addr.c */
 /* FN_E_INVALID: empty or too long. */

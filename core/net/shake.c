@@ -15,13 +15,11 @@ struct shaking {
     void *ud;
 };
 
-void shaking_cancel(struct net_io *io)
+static void shaking_cancel(struct net_io *io)
 {
-    if (io->shaking) {
-        env_timer_clear(io->env, &io->shaking->timer);
-        free(io->shaking);
-        io->shaking = NULL;
-    }
+    env_timer_clear(io->env, &io->shaking->timer);
+    free(io->shaking);
+    io->shaking = NULL;
 }
 
 static void shake_finish(struct shaking *s, const char *error)
@@ -178,6 +176,7 @@ int net_io_shake(struct net_io *io, const struct net_shake *shake,
     *s = (struct shaking){ .io = io, .timeout_ms = shake->timeout_ms, .done = done, .ud = ud };
     s->timer.cb = shake_on_timer;
     io->shaking = s;
+    io->shake_cancel = shaking_cancel;
     io->w.cb = shake_on_event;
     env_timer_set(io->env, &s->timer, env_now_ns(io->env) + shake->timeout_ms * ENV_MS);
     loop_fd_set(io->loop, &io->w, shake->name ? LOOP_WRITE : LOOP_READ);
