@@ -11,7 +11,6 @@
 #include <base/log.h>
 #include <ifaddrs.h>
 #include <loop/exec.h>
-#include <loop/log_dest.h>
 #include <loop/proc.h>
 #include <net/if.h>
 #include <net/inherit.h>
@@ -20,30 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define BODY_SHARE_OF_MEMORY 4 /* a quarter, unless configured */
-
-int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
-                struct fn_error *reterr)
-{
-    struct plugin **list;
-
-    *ret = NULL;
-    if (!section->use) {
-        return 0;
-    }
-    if (config_plugin_load(n->config, n->host, section, ret, n->problems) < 0) {
-        return err_set(reterr, FN_E_INVALID, "plugin %s could not be loaded", section->use);
-    }
-    list = realloc(n->plugins, (n->n_plugins + 1) * sizeof(*list));
-    if (!list) {
-        plugin_destroy(*ret);
-        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-    }
-    n->plugins = list;
-    n->plugins[n->n_plugins++] = *ret;
-    return 0;
-}
 
 /* The first IPv4 address of an interface that is neither lo nor docker0, as Go Fn takes for ids. */
 static void own_ipv4(unsigned char ret[4])
@@ -98,15 +73,6 @@ static int open_rpc(struct node *n, struct fn_error *reterr)
     return rpc_create(n->loop, &c, &n->rpc, reterr);
 }
 
-static void set_budget(struct node *n)
-{
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-    n->bodies.limit_bytes = n->config->bodies->memory_bytes
-                                ? (uint64_t)n->config->bodies->memory_bytes
-                                : memory / BODY_SHARE_OF_MEMORY;
-}
-
 static void close_streams(void *impl, const struct fn_host *host)
 {
     fetch_close_all(impl, host);
@@ -124,7 +90,7 @@ int node_offer(struct node *n, struct fn_error *reterr)
     plugin_host_waits(n->host, loop_waited_ns);
     own_ipv4(ipv4);
     id_maker_init(&n->ids, ipv4, addr_port(&http));
-    set_budget(n);
+    node_set_budget(n);
     r = fetch_create(n->env, &n->fetch, reterr);
     r = r < 0 ? r : proc_create(&n->proc, reterr);
     r = r < 0 ? r : open_rpc(n, reterr);
@@ -208,22 +174,6 @@ int node_open(struct node *n, struct config *config, struct fn_error *reterr)
     r = r < 0 ? r : node_offer(n, reterr);
     r = r < 0 ? r : node_traces_open(n, reterr);
     return r < 0 ? r : open_parts(n, config, reterr);
-}
-
-void node_apply(struct node *n)
-{
-    uint32_t level = FN_LOG_INFO;
-
-    log_level_parse(n->config->log->level, &level);
-    log_set_level(level);
-    set_budget(n);
-    node_traces_apply(n);
-    web_set_limits(n->web, n->config->http_limits);
-    web_set_cors(n->web, n->config->cors);
-    web_set_api_clients(n->web, &n->config->api->clients);
-    for (uint32_t i = n->n_sides; i-- > 0;) {
-        n->sides[i]->apply(n);
-    }
 }
 
 /* Once, with what follows: a port without TLS believes whoever reaches it. */

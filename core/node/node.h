@@ -105,6 +105,7 @@ struct node {
     char page_says[NPM_EXPLAIN_MAX]; /* of the group that its table shows last */
     int64_t opened_ns;
     bool serving, draining;
+    bool reloading; /* a worker makes the next generation, and reads this one's configuration */
 };
 
 /* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the
@@ -120,8 +121,9 @@ int node_find_transport(const struct config *c, const struct rpc_transport **ret
 /* [init] check.c: tells what a start of this configuration would refuse, and prints it when
  * nothing is. Once per process, which then has made instances in a sandbox and can only end. */
 void node_check(struct config *config, struct buf *out, struct conf_problems *p);
-/* [loop] The parts take the settings of the current generation over. */
+/* [loop] apply.c: the parts take the settings of the current generation over. */
 void node_apply(struct node *n);
+void node_set_budget(struct node *n); /* of these, that of bodies */
 extern const struct runner_settings node_settings; /* settings.c; ud: the node */
 /* [loop] A reload begins: what a ConfigureRunner has set and nobody has decided is taken back. */
 void node_settings_undo(struct node *n);
@@ -130,10 +132,10 @@ int node_serve(struct node *n, struct fn_error *reterr);
 /* [init] The loop must have ended and everything must have been drained. */
 void node_close(struct node *n);
 
-/* admin_pages.c: the admin socket and GET /status. A default path that cannot be used is logged,
+/* admin_pages.c: the admin socket. A default path that cannot be used is logged,
  * one of fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
-struct json_t *node_status(const struct node *n); /* of GET /status; given */
+struct json_t *node_status(const struct node *n); /* status.c: of GET /status; given */
 /* page_open.c: the operator's page. One of the default address that cannot be opened is logged. */
 bool node_has_page(const struct node *n);
 int node_page_open(struct node *n, struct fn_error *reterr);
@@ -155,7 +157,7 @@ void node_lists_open(struct node *n);
 void node_shadow_status(void *ud, struct admin_request *rq); /* shadow_pages.c */
 void node_shadow_swap(void *ud, struct admin_request *rq);
 
-/* Makes the instance of a section that lives as long as the node. */
+/* plugin.c: makes the instance of a section that lives as long as the node. */
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
                 struct fn_error *reterr);
 

@@ -20,7 +20,6 @@
 struct reload {
     struct node *node;
     bool strict;
-    bool busy;    /* a worker makes `next` */
     bool again;   /* a signal came meanwhile */
     bool stopped; /* the node drains */
     int64_t begun_ns;
@@ -189,7 +188,7 @@ static void done_make(struct env_work *w)
         conf_problem(&r->problems, "CFG712", g->config->pool.where, "pool %s: %s",
                      g->config->pool.use, e.msg);
     }
-    r->busy = false;
+    r->node->reloading = false;
     r->next = NULL;
     if (g && (r->problems.n > 0 || r->stopped)) {
         generation_discard(g);
@@ -216,7 +215,7 @@ static const char *obstacle(const struct reload *r, char *text, size_t cap)
 {
     const struct node *n = r->node;
 
-    if (r->busy) {
+    if (r->node->reloading) {
         snprintf(text, cap, "busy, generation %llu is being made",
                  (unsigned long long)n->gen->number + 1);
         return text;
@@ -238,7 +237,7 @@ static bool reload_begin(struct reload *r)
     struct node *n = r->node;
 
     node_settings_undo(n);
-    r->busy = true;
+    r->node->reloading = true;
     r->begun_ns = env_now_ns(n->env);
     r->running = n->config;
     r->running_pool = n->gen->pool;
@@ -246,7 +245,7 @@ static bool reload_begin(struct reload *r)
     r->problems.strict = r->strict;
     r->work = (struct env_work){ .run = run_make, .done = done_make, .lane = ENV_LANE_CONTROL };
     if (env_submit(n->env, &r->work) < 0) {
-        r->busy = false;
+        r->node->reloading = false;
         conf_problems_finish(&r->problems);
         return false;
     }
@@ -257,7 +256,7 @@ void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_res
                 void *ud)
 {
     struct reload_result result = { .word = RELOAD_BUSY,
-                                    .generation = r->node->gen->number + r->busy,
+                                    .generation = r->node->gen->number + r->node->reloading,
                                     .loaded_at = r->node->gen->loaded_at };
     char text[160];
 
@@ -280,7 +279,7 @@ void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_res
 
 void reload_signal(struct reload *r)
 {
-    if (r->busy) {
+    if (r->node->reloading) {
         log_info("SIGHUP during a reload: another reload follows", "generation",
                  log_num((int64_t)r->node->gen->number + 1));
         r->again = true;
@@ -416,12 +415,7 @@ void reload_stop(struct reload *r)
     r->stopped = true;
 }
 
-bool reload_is_busy(const struct reload *r)
-{
-    return r->busy;
-}
-
 bool reload_is_quiet(const struct reload *r)
 {
-    return !r->busy && !generations_are_ending(r->node);
+    return !r->node->reloading && !generations_are_ending(r->node);
 }

@@ -31,7 +31,6 @@ void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_res
 void reload_signal(struct reload *r);
 /* The node drains: no reload from now on; what is being made is thrown away. */
 void reload_stop(struct reload *r);
-bool reload_is_busy(const struct reload *r); /* a worker reads the configuration in use */
 bool reload_is_quiet(const struct reload *r); /* no worker is busy for it */
 /* For GET /status: the generation in use, and why the last reload was refused if it was. Given. */
 struct json_t *reload_json(struct reload *r);

@@ -1,6 +1,4 @@
-/* A node needs what its sides need, what its drivers or its control plane need, and what its
- * options ask for. Drivers and control planes that do not come with fnd are strangers: `basic` lets
- * them have what any of ours has, `strict` gives them nothing of their own. */
+/* A node needs what its sides need (needs.c), and what its options ask for. */
 #include <node/rights.h>
 
 #include <admin/admin.h>
@@ -22,75 +20,9 @@
 #define PATHS_MAX     80u /* process.writable has at most 64 */
 #define PATHS_BYTES   8192
 
-/* What no node and no child of one has to do: modules, raw devices, the clock, other policies. */
-#define CAPS_NEVER                                                                                 \
-    (HARDEN_CAP(SYS_MODULE) | HARDEN_CAP(SYS_RAWIO) | HARDEN_CAP(SYS_BOOT) |                       \
-     HARDEN_CAP(SYS_TIME) | HARDEN_CAP(SYS_PACCT) | HARDEN_CAP(SYS_TTY_CONFIG) |                   \
-     HARDEN_CAP(LINUX_IMMUTABLE) | HARDEN_CAP(MAC_ADMIN) | HARDEN_CAP(MAC_OVERRIDE) |              \
-     HARDEN_CAP(SYSLOG) | HARDEN_CAP(WAKE_ALARM) | HARDEN_CAP(BLOCK_SUSPEND) |                     \
-     HARDEN_CAP(AUDIT_CONTROL) | HARDEN_CAP(AUDIT_READ) | HARDEN_CAP(PERFMON))
-#define CAPS_WIDE (~CAPS_NEVER)
-
-/* The tmpfs of a container's socket directory, and what its function left in it. */
-#define CAPS_SOCKETS (HARDEN_CAP(SYS_ADMIN) | HARDEN_CAP(DAC_OVERRIDE) | HARDEN_CAP(FOWNER))
-/* A child's namespaces, its loopback, its limits, its user, and its end. */
-#define CAPS_PROCESS                                                                               \
-    (HARDEN_CAP(SYS_ADMIN) | HARDEN_CAP(NET_ADMIN) | HARDEN_CAP(SYS_RESOURCE) |                    \
-     HARDEN_CAP(SETUID) | HARDEN_CAP(SETGID) | HARDEN_CAP(KILL) | HARDEN_CAP(CHOWN))
-
-struct need {
-    const char *use; /* NULL: any other */
-    uint64_t capabilities;
-    uint32_t may;
-};
-
-static const struct need drivers[] = {
-    { "docker", 0, 0 },
-    { "process", CAPS_PROCESS, HARDEN_CHILDREN },
-    { "oci", CAPS_WIDE, HARDEN_CHILDREN },
-    { NULL, CAPS_WIDE, HARDEN_CHILDREN },
-};
-
-static const struct need cplanes[] = {
-    { "fixed", 0, 0 },
-    { "swarm", 0, 0 },
-    { "process", CAPS_WIDE, HARDEN_CHILDREN }, /* its runners are nodes with drivers */
-    { "vbox", CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID }, /* VirtualBox's programs are setuid */
-    { NULL, CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID },
-};
-
 static bool is_strict(const struct harden_plan *p)
 {
     return strcmp(p->mode, "strict") == 0;
-}
-
-static void add_need(struct harden_plan *p, const struct need *rows, const char *use)
-{
-    const struct need *n = rows;
-
-    while (n->use && strcmp(n->use, use) != 0) {
-        n++;
-    }
-    if (n->use || !is_strict(p)) {
-        p->capabilities |= n->capabilities;
-        p->may |= n->may;
-    }
-}
-
-void rights_add_drivers(struct harden_plan *p, const struct config_list_plugin *list)
-{
-    p->capabilities |= CAPS_SOCKETS;
-    p->may |= HARDEN_MOUNT;
-    for (uint32_t i = 0; i < list->n; i++) {
-        add_need(p, drivers, list->items[i].use);
-    }
-}
-
-void rights_add_cplane(struct harden_plan *p, const struct config_plugin *cplane)
-{
-    if (cplane->use) {
-        add_need(p, cplanes, cplane->use);
-    }
 }
 
 static void add_port(const char *listen, struct harden_plan *p)

@@ -11,7 +11,7 @@ static int settings_set(void *ud, const struct fn_kv *keys, uint32_t n, struct f
     struct node *node = ud;
     int r;
 
-    if (reload_is_busy(node->reload)) {
+    if (node->reloading) {
         return err_set(reterr, FN_E_UNAVAILABLE, "a reload is being made; try again");
     }
     r = config_set(node->gen->config, keys, n, &node->settings_undo, reterr);

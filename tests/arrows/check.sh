@@ -87,7 +87,7 @@ done | tsort 2>&1 >/dev/null | tr '\n' ' ')
 [ -z "$out" ] || complain "rooms stand on each other: $out"
 
 # The same of the files of these rooms, by what they call: each of them is read from the bottom up.
-layered="admin api cli conf config lb loop model net npm override page place plugin poolserver process store tls trace web"
+layered="admin api cli conf config lb loop model net node npm override page place plugin poolserver process store tls trace web"
 
 file_circles() {
     nm -A "$1" 2>/dev/null | awk -F: '
