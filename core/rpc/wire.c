@@ -5,75 +5,9 @@
 #include <assert.h>
 #include <base/runs.h>
 #include <base/utf8.h>
-#include <stdalign.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runner.pb-c.h"
-
-/* ---- scratch -------------------------------------------------------------------------------- */
-
-#define SCRATCH_BYTES (64u << 10)
-
-struct scratch_more {
-    struct scratch_more *next;
-    alignas(16) char data[];
-};
-
-int scratch_init(struct scratch *s)
-{
-    *s = (struct scratch){ .block = malloc(SCRATCH_BYTES) };
-    return s->block ? 0 : FN_E_EXHAUSTED;
-}
-
-void scratch_reset(struct scratch *s)
-{
-    while (s->more) {
-        struct scratch_more *next = s->more->next;
-
-        free(s->more);
-        s->more = next;
-    }
-    s->used = 0;
-}
-
-void scratch_finish(struct scratch *s)
-{
-    scratch_reset(s);
-    free(s->block);
-    s->block = NULL;
-}
-
-void *scratch_alloc(void *ud, size_t size)
-{
-    struct scratch *s = ud;
-    struct scratch_more *more;
-    size_t rounded;
-    void *p;
-
-    if (size > SIZE_MAX / 2) {
-        return NULL;
-    }
-    rounded = (size + 15) & ~(size_t)15;
-    if (rounded <= SCRATCH_BYTES - s->used) {
-        p = s->block + s->used;
-        s->used += rounded;
-        return p;
-    }
-    more = malloc(sizeof(*more) + rounded);
-    if (!more) {
-        return NULL;
-    }
-    more->next = s->more;
-    s->more = more;
-    return more->data;
-}
-
-static void scratch_free(void *ud, void *p)
-{
-    (void)ud;
-    (void)p;
-}
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
@@ -298,6 +232,12 @@ int wire_encode_status(struct scratch *s, const struct engage_status *st, struct
 }
 
 /* ---- decoding ------------------------------------------------------------------------------- */
+
+static void scratch_free(void *ud, void *p)
+{
+    (void)ud;
+    (void)p;
+}
 
 void *wire_unpack(struct scratch *s, const void *data, size_t len,
                   const ProtobufCMessageDescriptor *type, enum wire_kind *ret_kind)

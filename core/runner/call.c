@@ -304,7 +304,7 @@ static void nack_without_call(struct endpoint *ep, struct engage_session *s)
     ep->server->finish(s, &f);
 }
 
-static int on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
+int rcall_on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
                   int64_t deadline_ns, void **ret_ud)
 {
     struct endpoint *ep = server_ud;
@@ -389,7 +389,7 @@ static void send_body(struct rcall *rc, const void *data, size_t len)
     }
 }
 
-static void rcall_on_body(void *ud, const void *data, size_t len, bool eof)
+void rcall_on_body(void *ud, const void *data, size_t len, bool eof)
 {
     struct rcall *rc = ud;
     const char *why;
@@ -420,7 +420,7 @@ void rcall_submit(struct rcall *rc, const void *body, size_t len)
     }
 }
 
-static void on_session_writable(void *ud)
+void rcall_on_writable(void *ud)
 {
     struct rcall *rc = ud;
 
@@ -429,17 +429,9 @@ static void on_session_writable(void *ud)
     }
 }
 
-static void rcall_on_gone(void *ud)
+void rcall_on_gone(void *ud)
 {
     rcall_gone(ud);
-}
-
-void calls_cb(struct engage_server_cb *ret)
-{
-    *ret = (struct engage_server_cb){ on_try, rcall_on_body, on_session_writable, rcall_on_gone,
-                                      status_on_ask, status_on_gone, operator_on_configure,
-                                      operator_on_configure_gone, logs_on_open, logs_on_wanted,
-                                      logs_on_gone };
 }
 
 void calls_awaiting_tick(struct env_timer *t)

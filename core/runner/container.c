@@ -40,27 +40,6 @@
 static void close_next(struct container *c);
 static void container_tick(struct env_timer *t);
 
-static enum ctr_shown shown_of(enum ctr_state s)
-{
-    static const enum ctr_shown of[CTR_STATES_N] = {
-        [CTR_IMAGE] = CTR_SHOWN_WAIT,    [CTR_RESERVE] = CTR_SHOWN_WAIT,
-        [CTR_CREATE] = CTR_SHOWN_START,  [CTR_START] = CTR_SHOWN_START,
-        [CTR_INIT] = CTR_SHOWN_START,    [CTR_IDLE] = CTR_SHOWN_IDLE,
-        [CTR_FREEZE] = CTR_SHOWN_IDLE,   [CTR_FROZEN] = CTR_SHOWN_PAUSED,
-        [CTR_THAW] = CTR_SHOWN_PAUSED,   [CTR_BUSY] = CTR_SHOWN_BUSY,
-        [CTR_CLOSE] = CTR_SHOWN_N,       [CTR_GONE] = CTR_SHOWN_N,
-    };
-
-    return of[s];
-}
-
-const char *ctr_state_name(enum ctr_state s)
-{
-    static const char *const names[] = { "wait", "start", "idle", "paused", "busy", "done" };
-
-    return names[shown_of(s)];
-}
-
 /* How long it was in that state. The trace of a call that leaves it is one of the time that it was
  * busy with that call. */
 static void count_time(struct container *c, enum ctr_shown shown, int64_t ms)
@@ -82,7 +61,7 @@ static void count_time(struct container *c, enum ctr_shown shown, int64_t ms)
 static void count_state(struct container *c, enum ctr_state was, enum ctr_state s, int64_t now)
 {
     struct queue_metrics *m = &c->q->metrics;
-    enum ctr_shown from = shown_of(was), to = shown_of(s);
+    enum ctr_shown from = metrics_shown(was), to = metrics_shown(s);
 
     if (from == to) {
         return;
@@ -521,7 +500,7 @@ static void idle_tick(struct container *c, int64_t now)
         idle_over(c);
         return;
     }
-    freeze_ns = freeze_look_ns(c, now);
+    freeze_ns = freeze_look_ns(c, warm_wants(c->q), now);
     if (freeze_ns > now) {
         container_arm(c, whichever_first(freeze_ns, idle_end));
     } else {
@@ -738,7 +717,7 @@ void container_fail(struct container *c, const struct fn_error *why)
         return;
     }
     log_stranger(FN_LOG_WARN, "container not started", "error", err.msg, "state",
-                 ctr_state_name(c->state), "app_id", c->task.app_id, "fn_id", c->task.fn_id,
+                 metrics_state_name(c->state), "app_id", c->task.app_id, "fn_id", c->task.fn_id,
                  "image", c->task.image, "container_id", c->id, "call_id",
                  c->for_call ? c->for_call->call.id : NULL, "output",
                  output_tail(&c->output, TAIL_BYTES));

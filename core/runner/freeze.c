@@ -61,7 +61,7 @@ static int64_t spare_for_ns(struct runner *r, int64_t now)
     return account_cpu_spare(&r->cpu, &r->deps.reader, now) ? LOOK_AGAIN_NS : 0;
 }
 
-int64_t freeze_look_ns(struct container *c, int64_t now)
+int64_t freeze_look_ns(struct container *c, bool wanted, int64_t now)
 {
     struct runner *r = c->r;
     int64_t due_ns = freeze_due_ns(c);
@@ -70,7 +70,7 @@ int64_t freeze_look_ns(struct container *c, int64_t now)
     if (now < due_ns) {
         return due_ns;
     }
-    if (warm_wants(c->q) || r->engine.state != ENGINE_UP ||
+    if (wanted || r->engine.state != ENGINE_UP ||
         r->engine.freezes.waiting >= FREEZE_BACKLOG_MAX) {
         return now + r->opt.freeze_idle_ns + ENV_S;
     }

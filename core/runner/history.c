@@ -34,6 +34,8 @@ static struct history_reader *history_of(struct log_reader *rd)
     return container_of(rd, struct history_reader, rd);
 }
 
+static void history_on_read(struct runner *r);
+
 static void serve_next(struct runner *r)
 {
     struct history *h = &r->history;
@@ -45,7 +47,7 @@ static void serve_next(struct runner *r)
     TAILQ_REMOVE(&h->waiting, hr, link);
     hr->state = HISTORY_ASKED;
     h->now = hr;
-    operator_read(r, &hr->rd.query, hr->cursor);
+    operator_read(r, &hr->rd.query, hr->cursor, history_on_read);
 }
 
 static void queue(struct history_reader *hr)
@@ -110,7 +112,7 @@ static void take(struct history_reader *hr, const struct operator_read *answer)
     }
 }
 
-void history_on_read(struct runner *r)
+static void history_on_read(struct runner *r)
 {
     struct history_reader *hr = r->history.now;
 
@@ -123,7 +125,8 @@ void history_on_read(struct runner *r)
     serve_next(r);
 }
 
-void history_on_lines(struct runner *r)
+/* The plugin has got further lines. */
+static void history_on_lines(struct runner *r)
 {
     struct log_reader *rd;
 
@@ -178,4 +181,5 @@ const struct log_reader_ops history_ops = { sizeof(struct history_reader), reade
 void history_init(struct runner *r)
 {
     TAILQ_INIT(&r->history.waiting);
+    r->feed.taken = history_on_lines;
 }

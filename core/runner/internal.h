@@ -17,6 +17,7 @@
 #include <model/view.h>
 #include <plugin/answer.h>
 #include <runner/fair.h>
+#include <runner/metrics.h>
 #include <runner/parts.h>
 #include <runner/warm.h>
 
@@ -122,16 +123,11 @@ void container_arm(struct container *c, int64_t due_ns);
 void container_unhold(struct container *c);
 const char *container_exit_text(const struct container *c, char *ret, size_t cap);
 extern const struct states ctr_states;
-const char *ctr_state_name(enum ctr_state s); /* as Go Fn's metrics call it */
+enum ctr_shown metrics_shown(enum ctr_state s); /* metrics.c: several are one for Go Fn */
+const char *metrics_state_name(enum ctr_state s); /* as its metrics call it */
+void metrics_evicted(const struct slot_queue *q, enum ctr_state state);
 
 /* ---- slot queues (slots.c) ----------------------------------------------------------------- */
-
-struct queue_metrics {
-    struct {
-        struct metric *now, *ms, *seconds;
-    } shown[CTR_SHOWN_N];
-    struct metric *init_ms[3]; /* initialized, canceled, timedout */
-};
 
 struct slot_queue {
     UT_hash_handle hh; /* r->queues by key */
@@ -275,7 +271,12 @@ struct rcall {
 extern const struct states rcall_states;
 /* The only one that writes rc->state. */
 void rcall_enter(struct rcall *rc, enum rcall_state state);
-void calls_cb(struct engage_server_cb *ret);
+/* Of struct engage_server_cb. */
+int rcall_on_try(void *endpoint, struct engage_session *s, const struct engage_try *t,
+                 int64_t deadline_ns, void **ret_ud);
+void rcall_on_body(void *ud, const void *data, size_t len, bool eof);
+void rcall_on_writable(void *ud);
+void rcall_on_gone(void *ud);
 /* A call of `s`, in r->calls; more is to be filled in. NULL when out of memory. */
 struct rcall *rcall_begin(struct runner *r, const struct engage_server *server,
                           struct engage_session *s);
@@ -313,19 +314,6 @@ void rcall_force(struct rcall *rc); /* drain deadline */
 void rcall_drop(struct rcall *rc);  /* runs, and nobody waits for it: ends it now */
 void rcall_free(struct rcall *rc);
 void rcall_end_task(struct env_task *t);
-
-/* ---- metrics (metrics.c) ------------------------------------------------------------------- */
-
-void metrics_init(struct runner_metrics *m, bool go_names);
-void metrics_warm(struct warm_metrics *m);
-void metrics_queue(struct slot_queue *q);
-void metrics_queue_gone(struct slot_queue *q);
-void metrics_evicted(const struct slot_queue *q, enum ctr_state state);
-void metrics_account(struct runner *r);
-void metrics_ended(const struct fn_exit *what); /* of a container; NULL: the runner removes it */
-void metrics_instance(const char *instance);
-/* Somebody asked for the status; st NULL: and left before there was one. */
-void metrics_status(const struct engage_status *st);
 
 /* ---- the runner ---------------------------------------------------------------------------- */
 
@@ -382,19 +370,31 @@ struct runner {
     struct tally *tally; /* of functions */
     struct runner_metrics metrics;
     bool draining;
-    bool drain_forced;
+    bool drain_forced, drain_given_up;
     bool abandoned; /* destroyed while operations ran: their ends are ignored */
     int64_t drain_deadline_ns;
     struct env_timer drain_timer;
-    struct env_task drain_task;
+    struct env_task drain_task; /* judges whether the drain is complete */
     void (*drain_done)(void *ud, bool clean);
     void *drain_ud;
 };
 
-/* Something ended: the drain may be complete. */
-void runner_drain_check(struct runner *r);
+/* Something ended. */
+static inline void runner_drain_check(struct runner *r)
+{
+    if (r->draining && r->drain_done) {
+        env_defer(r->env, &r->drain_task);
+    }
+}
+
+static inline struct container *runner_container(const struct runner *r, uint64_t handle)
+{
+    struct container *c;
+
+    HASH_FIND(hh, r->containers, &handle, sizeof(handle), c);
+    return c;
+}
 
 void driver_hub_set_runner(struct driver_hub *hub, struct runner *r);
-struct container *runner_container(struct runner *r, uint64_t handle);
 
 #endif

@@ -30,7 +30,14 @@ struct log_ring {
 
 TAILQ_HEAD(log_rings, log_ring);
 
-void rings_init(struct runner *r);
+/* Hears of rings: who reads their lines. */
+struct ring_watch {
+    void (*begins)(struct log_ring *g);
+    void (*grew)(struct log_ring *g); /* by a line */
+    void (*ends)(struct log_ring *g); /* it is freed */
+};
+
+void rings_init(struct runner *r, const struct ring_watch *watch);
 void rings_finish(struct runner *r); /* containers are gone */
 void rings_set_options(struct runner *r); /* r->opt changed */
 struct log_ring *ring_create(struct container *c); /* NULL: no memory */
@@ -79,9 +86,6 @@ struct log_reader_ops {
     void (*finish)(struct log_reader *);
 };
 
-extern const struct log_reader_ops taps_ops;    /* taps.c: lines that the runner keeps */
-extern const struct log_reader_ops history_ops; /* history.c: lines of the operator's plugin */
-
 /* For both; the reader may be gone when they return. */
 void log_reader_send(struct log_reader *rd, const struct engage_line *lines, uint32_t n);
 void log_reader_goes_live(struct log_reader *rd);
@@ -90,6 +94,7 @@ void log_reader_end(struct log_reader *rd, int grpc_status, const char *text);
 struct log_store {
     struct log_rings rings; /* of containers that there are */
     struct log_rings kept;  /* of others, oldest first */
+    const struct ring_watch *watch;
     uint64_t kept_bytes;
     uint32_t kept_n;
     LIST_HEAD(, log_reader) readers;
@@ -97,22 +102,26 @@ struct log_store {
     bool closed; /* no further reader begins */
 };
 
-/* A reader of this node's own, whatever runner.log_streams_max says. FN_E_EXHAUSTED. */
-int logs_open_own(struct runner *r, struct engage_logs *logs);
-bool logs_are_behind(const struct engage_logs *logs); /* there are lines that it has not read */
+/* FN_E_INVALID or FN_E_EXHAUSTED. */
+int log_reader_open(struct runner *r, const struct log_reader_ops *ops, struct engage_logs *logs,
+                    struct fn_error *reterr);
 void logs_finish(struct runner *r);  /* who reads is not told */
 void logs_end_all(struct runner *r); /* the runner stops */
 void logs_forget_timers(struct runner *r);
-/* For rings.c. */
-void logs_ring_begins(struct log_ring *g);
-void logs_ring_grew(struct log_ring *g);
-void logs_ring_ends(struct log_ring *g);
 /* For sessions. */
-void logs_on_open(void *endpoint, struct engage_logs *logs);
 void logs_on_wanted(void *endpoint, struct engage_logs *logs);
 void logs_on_gone(void *endpoint, struct engage_logs *logs);
 
+/* ---- lines that the runner keeps (taps.c) -------------------------------------------------- */
+
+extern const struct log_reader_ops taps_ops;
+extern const struct ring_watch taps_watch;
+/* There are lines that such a reader has not read. */
+bool taps_are_behind(const struct engage_logs *logs);
+
 /* ---- lines of the operator's plugin (history.c) -------------------------------------------- */
+
+extern const struct log_reader_ops history_ops;
 
 struct history {
     TAILQ_HEAD(, history_reader) waiting; /* for their turn */
@@ -120,7 +129,5 @@ struct history {
 };
 
 void history_init(struct runner *r);
-void history_on_read(struct runner *r);  /* the plugin has answered */
-void history_on_lines(struct runner *r); /* it has got further lines */
 
 #endif

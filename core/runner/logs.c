@@ -155,8 +155,8 @@ static int reader_fill(struct log_reader *rd, struct fn_error *reterr)
     return r;
 }
 
-static int reader_create(struct runner *r, const struct log_reader_ops *ops,
-                         struct engage_logs *logs, struct fn_error *reterr)
+int log_reader_open(struct runner *r, const struct log_reader_ops *ops, struct engage_logs *logs,
+                    struct fn_error *reterr)
 {
     struct log_reader *rd = calloc(1, ops->size);
     int result;
@@ -178,49 +178,6 @@ static int reader_create(struct runner *r, const struct log_reader_ops *ops,
         reader_free(rd);
     }
     return result;
-}
-
-int logs_open_own(struct runner *r, struct engage_logs *logs)
-{
-    return reader_create(r, &taps_ops, logs, NULL);
-}
-
-static int open_for_peer(struct runner *r, struct engage_logs *logs, struct fn_error *reterr)
-{
-    const struct log_query *q;
-    int result;
-
-    if (r->opt.log_streams_max == 0) {
-        return err_set(reterr, FN_E_INTERNAL, "runner not configured with logStreamer");
-    }
-    if (r->logs.closed) {
-        return err_set(reterr, FN_E_UNAVAILABLE, "this runner is stopping");
-    }
-    if (r->logs.readers_n >= r->opt.log_streams_max) {
-        return err_set(reterr, FN_E_EXHAUSTED,
-                       "RUN416 %u log streams are read at this runner; expected fewer than "
-                       "runner.log_streams_max",
-                       r->logs.readers_n);
-    }
-    result = reader_create(r, operator_has_history(r) ? &history_ops : &taps_ops, logs, reterr);
-    if (result < 0) {
-        return result;
-    }
-    q = &((struct log_reader *)logs->owner)->query;
-    log_stranger(FN_LOG_INFO, "the output of functions is read", "app_id", q->app_id, "fn_id",
-                 q->fn_id, "call_id", q->call_id, "follow", q->follow ? "true" : "false");
-    return 0;
-}
-
-void logs_on_open(void *endpoint, struct engage_logs *logs)
-{
-    struct runner *r = ((struct endpoint *)endpoint)->r;
-    struct fn_error err = ERR_INIT;
-    int result = open_for_peer(r, logs, &err);
-
-    if (result < 0) { /* UNKNOWN is Go Fn's for "not configured" */
-        logs->end(logs, r->opt.log_streams_max == 0 ? GRPC_UNKNOWN : -result, err.msg);
-    }
 }
 
 void logs_on_wanted(void *endpoint, struct engage_logs *logs)

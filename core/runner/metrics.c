@@ -240,9 +240,30 @@ void metrics_queue_gone(struct slot_queue *q)
     }
 }
 
+enum ctr_shown metrics_shown(enum ctr_state s)
+{
+    static const enum ctr_shown of[CTR_STATES_N] = {
+        [CTR_IMAGE] = CTR_SHOWN_WAIT,    [CTR_RESERVE] = CTR_SHOWN_WAIT,
+        [CTR_CREATE] = CTR_SHOWN_START,  [CTR_START] = CTR_SHOWN_START,
+        [CTR_INIT] = CTR_SHOWN_START,    [CTR_IDLE] = CTR_SHOWN_IDLE,
+        [CTR_FREEZE] = CTR_SHOWN_IDLE,   [CTR_FROZEN] = CTR_SHOWN_PAUSED,
+        [CTR_THAW] = CTR_SHOWN_PAUSED,   [CTR_BUSY] = CTR_SHOWN_BUSY,
+        [CTR_CLOSE] = CTR_SHOWN_N,       [CTR_GONE] = CTR_SHOWN_N,
+    };
+
+    return of[s];
+}
+
+const char *metrics_state_name(enum ctr_state s)
+{
+    static const char *const names[] = { "wait", "start", "idle", "paused", "busy", "done" };
+
+    return names[metrics_shown(s)];
+}
+
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state)
 {
-    const char *const values[] = { ctr_state_name(state), q->app_id, q->fn_id, q->image };
+    const char *const values[] = { metrics_state_name(state), q->app_id, q->fn_id, q->image };
     struct metric *m = metric_series(q->r->metrics.evictions, values);
 
     metric_add(m, 1);

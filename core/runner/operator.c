@@ -72,7 +72,7 @@ static void run_question(struct env_work *w, struct fn_op *op)
 static void question_tell(struct runner *r)
 {
     r->status.question.asking = false;
-    status_on_operator(r);
+    r->status.question.done(r);
     runner_drain_check(r);
 }
 
@@ -88,13 +88,14 @@ static void question_done(struct env_work *w)
     take_turn(q->r);
 }
 
-void operator_ask(struct runner *r)
+void operator_ask(struct runner *r, void (*done)(struct runner *r))
 {
     struct operator_question *q = &r->status.question;
 
     arena_finish(&q->arena);
     arena_init(&q->arena, OPERATOR_TEXTS_MAX);
     q->r = r;
+    q->done = done;
     q->pairs = NULL;
     q->n = 0;
     q->error = ERR_INIT;
@@ -316,7 +317,7 @@ static void feed_tell(struct runner *r)
     } else {
         feed_want(f);
     }
-    history_on_lines(r);
+    f->taken(r);
     runner_drain_check(r);
 }
 
@@ -392,7 +393,7 @@ void operator_start(struct runner *r)
 
     if (ops && ops->log) {
         f->logs = (struct engage_logs){ .send = feed_send, .end = feed_end };
-        f->on = logs_open_own(r, &f->logs) == 0;
+        f->on = log_reader_open(r, &taps_ops, &f->logs, NULL) == 0;
         feed_want(f);
     }
 }
@@ -451,7 +452,7 @@ static void run_read(struct env_work *w, struct fn_op *op)
 static void read_tell(struct runner *r)
 {
     r->read.asking = false;
-    history_on_read(r);
+    r->read.done(r);
     runner_drain_check(r);
 }
 
@@ -479,7 +480,8 @@ static const char *copy_id(struct operator_read *rd, const char *id)
     return copy;
 }
 
-void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor)
+void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor,
+                   void (*done)(struct runner *r))
 {
     struct operator_read *rd = &r->read;
 
@@ -487,6 +489,7 @@ void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor)
     arena_init(&rd->arena, 0);
     rd->error = ERR_INIT;
     rd->result = 0;
+    rd->done = done;
     rd->cursor = cursor;
     rd->query = (struct fn_log_query){ .size = sizeof(rd->query),
                                        .since_ms = q->since_ms,
@@ -566,7 +569,7 @@ bool operator_is_asked(const struct runner *r)
 
 bool operator_has_lines(const struct runner *r)
 {
-    return r->feed.on && logs_are_behind(&r->feed.logs);
+    return r->feed.on && taps_are_behind(&r->feed.logs);
 }
 
 void operator_init(struct runner *r)

@@ -218,7 +218,8 @@ bool engine_is_quiet(const struct runner *r); /* no lane works for this runner *
 struct operator_question {
     struct runner *r;
     struct env_work work;
-    bool asking;  /* from operator_ask() to status_on_operator() */
+    void (*done)(struct runner *r);
+    bool asking;  /* from operator_ask() to done() */
     bool running; /* a lane has it */
     int result;
     struct fn_error error;
@@ -247,6 +248,7 @@ struct operator_feed {
     struct engage_logs logs;
     struct env_work work;
     struct env_timer pause; /* after lines that it did not take */
+    void (*taken)(struct runner *r); /* the plugin has got lines, which others may read there */
     bool on;      /* it reads */
     bool asking;  /* from the lines to the plugin's answer */
     bool running; /* a lane has them */
@@ -264,7 +266,8 @@ struct operator_read {
     struct arena arena; /* of the query: its reader may go */
     struct fn_log_query query;
     uint64_t cursor;
-    bool asking;  /* from operator_read() to history_on_read() */
+    void (*done)(struct runner *r);
+    bool asking;  /* from operator_read() to done() */
     bool running; /* a lane has it */
     const struct fn_log_line *const *lines; /* the plugin's, until its next call */
     uint32_t n;
@@ -279,12 +282,13 @@ void operator_finish(struct runner *r);
 bool operator_is_asked(const struct runner *r); /* a lane has a question */
 bool operator_has_lines(const struct runner *r); /* that the plugin has not got yet */
 bool operator_has_history(const struct runner *r);
-/* While r->read is not asking; history_on_read() follows, perhaps from inside. */
-void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor);
+/* While r->read is not asking; done() follows, perhaps from inside. */
+void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor,
+                   void (*done)(struct runner *r));
 void operator_on_configure(void *endpoint, struct engage_config *config);
 void operator_on_configure_gone(void *endpoint, struct engage_config *config);
 bool operator_says_status(const struct runner *r);
-void operator_ask(struct runner *r); /* status_on_operator() follows, perhaps from inside */
+void operator_ask(struct runner *r, void (*done)(struct runner *r)); /* perhaps from inside */
 
 struct status {
     struct operator_question question;
@@ -308,7 +312,6 @@ void status_forget(struct runner *r); /* what was cached */
 void status_forget_tasks(struct runner *r);
 void status_on_ask(void *endpoint, struct engage_ask *ask);
 void status_on_gone(void *endpoint, struct engage_ask *ask);
-void status_on_operator(struct runner *r); /* the operator's plugin has answered */
 
 /* ---- memory of calls that wait (memory.c) -------------------------------------------------- */
 
@@ -333,35 +336,5 @@ extern const char *const phase_names[PHASES_N];
 void phases_count(const struct container *c); /* all of them are over */
 /* Of each, the part during which `rc` waited here. A later container's replace those before. */
 void phases_note(const struct container *c, struct rcall *rc);
-
-/* ---- metrics (metrics.c) ------------------------------------------------------------------- */
-
-/* Go Fn's states of containers. */
-enum ctr_shown {
-    CTR_SHOWN_WAIT,
-    CTR_SHOWN_START,
-    CTR_SHOWN_IDLE,
-    CTR_SHOWN_PAUSED,
-    CTR_SHOWN_BUSY,
-    CTR_SHOWN_N /* none: it is being removed, or gone */
-};
-
-struct runner_metrics {
-    struct metric *calls, *queued, *running, *completed, *canceled, *timeouts, *errors,
-        *server_busy;
-    struct metric *cpu_used, *cpu_avail, *mem_used, *mem_avail;
-    struct metric *outcome[OUTCOMES_N];
-    struct metric *in_flight, *received;
-    struct metric *engine_up, *replays, *retried_inside, *close_failures;
-    struct metric *status_ms;
-    struct metric *log_streams, *log_lines_lost;
-    struct metric *phases[PHASES_N];
-    struct metric *refusals[ENGAGE_REASONS_N];
-    /* Each queue has series of these: */
-    struct {
-        struct metric_family *now, *ms, *seconds;
-    } shown[CTR_SHOWN_N];
-    struct metric_family *init_ms, *evictions;
-};
 
 #endif

@@ -21,6 +21,11 @@ struct record {
     uint16_t of_stderr;
 };
 
+static const struct ring_watch *ring_watch(const struct log_ring *g)
+{
+    return g->r->logs.watch;
+}
+
 struct log_ring *ring_create(struct container *c)
 {
     size_t app = strlen(c->task.app_id) + 1, fn = strlen(c->task.fn_id) + 1;
@@ -37,13 +42,13 @@ struct log_ring *ring_create(struct container *c)
     memcpy(g->container_id, c->id, sizeof(g->container_id));
     LIST_INIT(&g->taps);
     TAILQ_INSERT_TAIL(&c->r->logs.rings, g, link);
-    logs_ring_begins(g);
+    ring_watch(g)->begins(g);
     return g;
 }
 
 static void ring_free(struct log_ring *g)
 {
-    logs_ring_ends(g);
+    ring_watch(g)->ends(g);
     TAILQ_REMOVE(g->ended ? &g->r->logs.kept : &g->r->logs.rings, g, link);
     buf_finish(&g->records);
     free(g);
@@ -126,7 +131,7 @@ void ring_add(struct log_ring *g, bool of_stderr, const char *call_id, const cha
     memcpy(at + sizeof(head) + id_len + 1, text, len);
     g->records.len += whole;
     g->next_no++;
-    logs_ring_grew(g);
+    ring_watch(g)->grew(g);
 }
 
 int ring_tail(const struct log_ring *g, size_t max, struct buf *out)
@@ -233,8 +238,9 @@ void rings_set_options(struct runner *r)
     }
 }
 
-void rings_init(struct runner *r)
+void rings_init(struct runner *r, const struct ring_watch *watch)
 {
+    r->logs.watch = watch;
     TAILQ_INIT(&r->logs.rings);
     TAILQ_INIT(&r->logs.kept);
 }

@@ -2,7 +2,6 @@
 #include <runner/internal.h>
 
 #include <stdlib.h>
-#include <string.h>
 
 #define DRAIN_GRACE_NS (3 * ENV_S) /* after the deadline, for removals */
 #define SWEEPS_MAX     1u              /* engine_sweep() lets one run */
@@ -52,7 +51,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     status_init(r);
     operator_init(r);
     history_init(r);
-    rings_init(r);
+    rings_init(r, &taps_watch);
     usage_init(r);
     warm_init(r);
     fair_init(r);
@@ -88,35 +87,10 @@ void runner_set_options(struct runner *r, const struct runner_options *options)
     warm_set_options(r);
 }
 
-int runner_attach(struct runner *r, const struct engage_server *server,
-                  struct engage_server_cb *ret_cb, void **ret_ud, struct fn_error *reterr)
-{
-    struct endpoint *ep = &r->endpoints[r->n_endpoints];
-
-    if (r->n_endpoints == ENDPOINTS_MAX) {
-        return err_set(reterr, FN_E_RANGE, "servers of a runner, got %d; expected at most %d",
-                       ENDPOINTS_MAX + 1, ENDPOINTS_MAX);
-    }
-    r->n_endpoints++;
-    ep->r = r;
-    ep->server = server;
-    calls_cb(ret_cb);
-    *ret_ud = ep;
-    return 0;
-}
-
 void runner_start(struct runner *r)
 {
     engine_sweep(r);
     operator_start(r);
-}
-
-struct container *runner_container(struct runner *r, uint64_t handle)
-{
-    struct container *c;
-
-    HASH_FIND(hh, r->containers, &handle, sizeof(handle), c);
-    return c;
 }
 
 void runner_count(const struct runner *r, struct runner_counts *ret)
@@ -147,25 +121,18 @@ static void drain_tell(struct env_task *t)
 {
     struct runner *r = container_of(t, struct runner, drain_task);
     void (*done)(void *, bool) = r->drain_done;
-
     bool clean = is_clean(r);
 
-    if (done) {
-        r->drain_done = NULL;
-        env_timer_clear(r->env, &r->drain_timer);
-        logs_end_all(r);
-        if (clean) {
-            engine_finish(r); /* asks an engine that is down no more: a lane would need this */
-        }
-        done(r->drain_ud, clean);
+    if (!done || !(clean || r->drain_given_up)) {
+        return;
     }
-}
-
-void runner_drain_check(struct runner *r)
-{
-    if (r->draining && r->drain_done && is_clean(r)) {
-        env_defer(r->env, &r->drain_task);
+    r->drain_done = NULL;
+    env_timer_clear(r->env, &r->drain_timer);
+    logs_end_all(r);
+    if (clean) {
+        engine_finish(r); /* asks an engine that is down no more: a lane would need this */
     }
+    done(r->drain_ud, clean);
 }
 
 static void close_unused(struct runner *r)
@@ -186,7 +153,8 @@ static void drain_over(struct env_timer *t)
     struct rcall *rc, *next;
 
     if (r->drain_forced) {
-        env_defer(r->env, &r->drain_task);
+        r->drain_given_up = true;
+        runner_drain_check(r);
         return;
     }
     r->drain_forced = true;

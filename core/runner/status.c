@@ -241,23 +241,7 @@ static int status_run(struct runner *r)
 
 /* ---- the operator's plugin ------------------------------------------------------------------- */
 
-static int status_begin(struct runner *r, const struct engage_ask *ask)
-{
-    struct status *s = &r->status;
-
-    s->fresh_until_ns = 0; /* the last answer was to another question */
-    buf_clear(&s->request);
-    if (buf_add(&s->request, ask->request, ask->request_len) < 0) {
-        return FN_E_EXHAUSTED;
-    }
-    if (!operator_says_status(r)) {
-        return status_run(r);
-    }
-    operator_ask(r);
-    return 0;
-}
-
-void status_on_operator(struct runner *r)
+static void status_on_operator(struct runner *r)
 {
     struct status *s = &r->status;
     struct operator_question *q = &s->question;
@@ -280,6 +264,22 @@ void status_on_operator(struct runner *r)
     }
     s->last = is;
     status_conclude(r, &was);
+}
+
+static int status_begin(struct runner *r, const struct engage_ask *ask)
+{
+    struct status *s = &r->status;
+
+    s->fresh_until_ns = 0; /* the last answer was to another question */
+    buf_clear(&s->request);
+    if (buf_add(&s->request, ask->request, ask->request_len) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    if (!operator_says_status(r)) {
+        return status_run(r);
+    }
+    operator_ask(r, status_on_operator);
+    return 0;
 }
 
 /* ---- who asks -------------------------------------------------------------------------------- */

@@ -288,7 +288,7 @@ static void stream_finish(struct log_reader *rd)
 const struct log_reader_ops taps_ops = { sizeof(struct log_stream), stream_init, stream_begin,
                                          stream_wanted, stream_forget_timers, stream_finish };
 
-bool logs_are_behind(const struct engage_logs *logs)
+bool taps_are_behind(const struct engage_logs *logs)
 {
     const struct log_stream *st = container_of(logs->owner, const struct log_stream, rd);
 
@@ -297,7 +297,7 @@ bool logs_are_behind(const struct engage_logs *logs)
 
 /* ---- what rings tell ------------------------------------------------------------------------- */
 
-void logs_ring_begins(struct log_ring *g)
+static void ring_begins(struct log_ring *g)
 {
     struct log_reader *rd;
 
@@ -310,7 +310,7 @@ void logs_ring_begins(struct log_ring *g)
     }
 }
 
-void logs_ring_grew(struct log_ring *g)
+static void ring_grew(struct log_ring *g)
 {
     struct log_tap *t;
 
@@ -320,7 +320,7 @@ void logs_ring_grew(struct log_ring *g)
     }
 }
 
-void logs_ring_ends(struct log_ring *g)
+static void ring_ends(struct log_ring *g)
 {
     struct log_tap *t;
 
@@ -334,3 +334,4 @@ void logs_ring_ends(struct log_ring *g)
     }
 }
 
+const struct ring_watch taps_watch = { ring_begins, ring_grew, ring_ends };

@@ -38,7 +38,8 @@ struct freezing {
 void freeze_taken(struct container *c);                 /* a call takes it out of q->idle */
 void freeze_measured(struct container *c);              /* its operation, which is over */
 int64_t freeze_due_ns(const struct container *c);       /* idle: not before; INT64_MAX = never */
-int64_t freeze_look_ns(struct container *c, int64_t now); /* idle: `now`: freeze it, else later */
+/* Idle: `now`: freeze it, else later. wanted: a call may come soon. */
+int64_t freeze_look_ns(struct container *c, bool wanted, int64_t now);
 
 /* ---- the pool (warm.c) --------------------------------------------------------------------- */
 
