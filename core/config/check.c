@@ -20,6 +20,7 @@
 #include <store/store.h>
 #include <string.h>
 #include <trace/trace.h>
+
 #define RULE_NETWORK                                                                               \
     "a network such as 10.1.0.0/16, with no bits behind its length, or an address"
 #define RULE_LISTEN "host:port, [ipv6]:port, :port or unix:/path"

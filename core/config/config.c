@@ -155,7 +155,7 @@ static bool config_is_whole(const struct config *c)
     return !c->priv->arena.failed;
 }
 
-/* Warnings. */
+/* What has no effect, or one that nobody means. */
 static void check_effect(struct config *c, struct conf_problems *p)
 {
     if (!c->priv->node_unknown) {

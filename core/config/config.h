@@ -19,7 +19,7 @@
 /* What a node is made of, in the way of a call. */
 enum config_side { SIDE_LB, SIDE_RUNNER, SIDE_NPM, SIDE_API, SIDES_N };
 
-/* A type of node: what `node:` says (sides.c has all). */
+/* A type of node: what `node:` says (types.c has all). */
 struct config_type {
     const char *word;       /* "full", "lb", "pure-runner", "npm", "api" */
     uint32_t sides;         /* bits of enum config_side */

@@ -132,7 +132,6 @@ bool config_section_applies(const struct config *c, int section);
 
 /* ---- each side of this node (sides.c) -------------------------------------------------------- */
 
-
 void config_sides_plugins(struct config *c, struct conf_problems *p);
 void config_sides_effect(const struct config *c, struct conf_problems *p);
 
@@ -149,7 +148,7 @@ void config_check_values(struct config *c, struct conf_problems *p);
 
 /* ---- parts of the file ----------------------------------------------------------------------- */
 
-/* What has no effect, or one that nobody means: warnings (effect.c). */
+/* What has no effect, or one that nobody means (effect.c). */
 void config_effect_check(const struct config *c, struct conf_problems *p);
 void config_plugins_read(struct config *c, struct conf_problems *p);
 /* The keys of plugins: that name instances, NULL at the end, in the config's arena. */

@@ -1,5 +1,5 @@
 /* Effect: what a configuration says without effect for its kind of node, and defaults that an
- * operator may not expect. All of these are warnings.
+ * operator may not expect. Most of these are warnings.
  *
  * A file that several kinds of node share names none: FN_NODE_TYPE does, and then sections of the
  * others are what the file is for. */

@@ -91,7 +91,7 @@ const char *config_source_of(const struct config *c, enum config_section section
 }
 
 void config_refuse(const struct config *c, enum config_section section, const char *key,
-                          const char *got, const char *rule, struct conf_problems *p)
+                   const char *got, const char *rule, struct conf_problems *p)
 {
     const char *source = config_source_of(c, section, key);
 

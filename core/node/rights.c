@@ -1,4 +1,5 @@
-/* A node needs what its sides need (needs.c), and what its options ask for. */
+/* A node needs what its sides need (node_side.rights), what their drivers or control plane need
+ * (needs.c), and what its options ask for. */
 #include <node/rights.h>
 
 #include <admin/admin.h>

@@ -49,7 +49,7 @@ void feed_open(struct page *p, struct http_request *req);
 void search_begin(struct page *p, struct http_request *req, const char *name);
 void searches_finish(struct page *p);
 
-/* page.c: {"message": text} */
+/* {"message": text} */
 static inline void page_refuse(struct http_request *req, int status, const char *text)
 {
     http_answer_error(req, status, NULL, text);

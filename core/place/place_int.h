@@ -312,7 +312,7 @@ const char *runner_labels(struct place_runner *r); /* in the current list; NULL:
 struct listing *listing_create(struct place_group *g, struct fn_snap_builder *given);
 struct listing *listing_ref(struct listing *l);
 void listing_unref(struct listing *l);
-/* One portion of one that ended, and of its memory with the last. Returns when to go on. */
+/* One portion of one that ended; frees it with its last runner. Returns when to go on. */
 int64_t listing_let_go(struct listing *l);
 /* Not in this turn of the loop: other events come first. */
 void listings_go_on(struct place *p, int64_t after_ns);

@@ -216,7 +216,7 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
         result = make_key(rc, t->slot_hash_id, err);
     }
     if (result == 0 &&
-        seen_add(&r->seen, c->id ? c->id : "", rc->created_ns, &rc->seen_number) < 0) {
+        seen_add(&r->seen, c->id ? c->id : "", rc->created_ns, &rc->seen_mark) < 0) {
         metric_add(r->metrics.replays, 1);
         result = err_set_http(err, FN_E_EXISTS, 409, FN_BLAME_PLATFORM,
                               "RUN408 call id came before, got \"%.64s\"; expected a new one",
@@ -305,7 +305,7 @@ static void nack_without_call(struct endpoint *ep, struct engage_session *s)
 }
 
 int rcall_on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
-                  int64_t deadline_ns, void **ret_ud)
+                 int64_t deadline_ns, void **ret_ud)
 {
     struct endpoint *ep = server_ud;
     struct runner *r = ep->r;

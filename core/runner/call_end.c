@@ -178,7 +178,7 @@ static void rcall_tell(struct rcall *rc, int http, const char *text)
         rc->server->finish(s, &f);
     }
     if (rc->bytes_to_function == 0 && !rc->ex) {
-        seen_forget(&rc->r->seen, &rc->seen_number); /* may come again: nothing happened */
+        seen_forget(&rc->r->seen, &rc->seen_mark); /* may come again: nothing happened */
     }
 }
 
@@ -581,7 +581,7 @@ void rcall_drop(struct rcall *rc)
 /* It will never be dispatched. */
 static void rcall_forget(struct rcall *rc)
 {
-    seen_forget(&rc->r->seen, &rc->seen_number);
+    seen_forget(&rc->r->seen, &rc->seen_mark);
     listeners_after(rc, 0);
     rcall_enter(rc, RC_DONE);
     rcall_free(rc);

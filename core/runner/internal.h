@@ -250,7 +250,7 @@ struct rcall {
     uint32_t listeners_passed;
     int fn_status;
     uint64_t bytes_to_function;
-    uint64_t seen_number; /* 0 = not noted */
+    struct seen_mark seen_mark;
     int64_t stream_deadline_ns;
     int64_t deadline_ns; /* of the run */
     int64_t start_limit_ns; /* of its function; 0 = the runner's */

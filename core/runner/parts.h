@@ -44,22 +44,30 @@ void container_output(struct container *c, uint32_t fd, const void *data, size_t
 struct seen_id;
 
 struct seen {
-    struct seen_id *ids; /* the ring */
-    uint32_t *heads;     /* by fingerprint: a place of the ring, and 1; 0 = none */
+    struct seen_id *ids; /* max and one */
+    uint32_t *heads;     /* by fingerprint: a place of ids; 0 = none */
     uint64_t seed;
-    uint64_t first, end; /* numbers of those kept, from 1 on */
-    uint32_t max, heads_mask;
+    uint64_t number;     /* of the newest, growing for ever */
+    uint32_t n;          /* that are known */
+    uint32_t max, used;  /* places; those beyond `used` were never taken */
+    uint32_t free;       /* of these the first that is free; 0 = none */
+    uint32_t heads_mask;
     uint32_t keep_s;
 };
 
-/* The last `max` ids are known for keep_ns at least; max 0 = none. How long seen_add() takes does
- * not depend on how many are known. */
+/* What seen_forget() needs; all zero = nothing was noted. */
+struct seen_mark {
+    uint64_t number;
+    uint32_t at;
+};
+
+/* The last `max` ids are known for keep_ns at least, those that were forgotten left out; max 0 =
+ * none. How long each function takes does not depend on how many are known. */
 int seen_init(struct seen *s, uint32_t max, int64_t keep_ns, uint64_t seed);
 void seen_finish(struct seen *s);
-/* 0 and a number for seen_forget(), 0 if nothing was noted, or FN_E_EXISTS. now_ns never goes
- * back. */
-int seen_add(struct seen *s, const char *id, int64_t now_ns, uint64_t *ret_number);
-void seen_forget(struct seen *s, uint64_t *number); /* zero afterwards; an old one is harmless */
+/* 0 and a mark for seen_forget(), or FN_E_EXISTS. now_ns never goes back. */
+int seen_add(struct seen *s, const char *id, int64_t now_ns, struct seen_mark *ret);
+void seen_forget(struct seen *s, const struct seen_mark *mark); /* an old mark is harmless */
 
 /* ---- slot keys (keys.c) -------------------------------------------------------------------- */
 

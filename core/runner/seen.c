@@ -1,9 +1,8 @@
 /* Seen: call ids that came lately, so that a TryCall that somebody replays is refused.
  *
- * Ids are kept as keyed fingerprints, in a ring in the order in which they came, and found by
- * hash. One goes when its place is needed, or when it is old. Each new one takes two old ones out
- * at most, so that no call pays for what a rest or a burst has left behind; some are known for
- * longer then.
+ * Ids are kept as keyed fingerprints, found by hash and linked by age. One goes when its place is
+ * needed, or when it is old. Each new one takes two old ones out at most, so that no call pays for
+ * what a rest or a burst has left behind; some are known for longer then.
  *
  * A fingerprint cannot weaken at-most-once: equal ids have equal fingerprints, so a replay is
  * always found. Two different ids with one fingerprint refuse a call that nobody has seen (409, not
@@ -15,10 +14,13 @@
 
 #define OLD_OUT_MAX 2 /* more than come, so that the old get fewer */
 
+/* ids[0] is nobody's and closes the ring: `newer` than it is the oldest, `older` the newest. */
 struct seen_id {
-    uint64_t fingerprint; /* 0 = forgotten */
+    uint64_t fingerprint;
+    uint64_t number; /* 0 = free */
     uint32_t at_s;
-    uint32_t next; /* place of one with the same head, and 1; 0 = none */
+    uint32_t older, newer;
+    uint32_t next; /* with the same head, or free; 0 = none */
 };
 
 static uint64_t mix(uint64_t x)
@@ -42,25 +44,24 @@ static uint64_t fingerprint(const struct seen *s, const char *id)
     }
     word = 0;
     memcpy(&word, id, len);
-    h = mix(h ^ word);
-    return h ? h : 1;
+    return mix(h ^ word);
 }
 
 int seen_init(struct seen *s, uint32_t max, int64_t keep_ns, uint64_t seed)
 {
-    uint32_t heads = 16;
+    uint64_t heads = 16;
 
-    *s = (struct seen){ .seed = seed, .max = max, .first = 1, .end = 1 };
+    *s = (struct seen){ .seed = seed, .max = max };
     if (max == 0) {
         return 0;
     }
     while (heads < max) {
         heads *= 2;
     }
-    s->keep_s = (uint32_t)(keep_ns / ENV_S);
-    s->heads_mask = heads - 1;
+    s->keep_s = (uint32_t)((keep_ns + ENV_S - 1) / ENV_S);
+    s->heads_mask = (uint32_t)(heads - 1);
     s->heads = calloc(heads, sizeof(*s->heads));
-    s->ids = calloc(max, sizeof(*s->ids));
+    s->ids = calloc((size_t)max + 1, sizeof(*s->ids));
     if (!s->heads || !s->ids) {
         seen_finish(s);
         return FN_E_EXHAUSTED;
@@ -76,62 +77,76 @@ void seen_finish(struct seen *s)
     s->ids = NULL;
 }
 
-static struct seen_id *seen_at(const struct seen *s, uint64_t number)
-{
-    return &s->ids[number % s->max];
-}
-
 /* What leads to fp, or would. */
 static uint32_t *way_to(const struct seen *s, uint64_t fp)
 {
     uint32_t *at = &s->heads[fp & s->heads_mask];
 
-    while (*at && s->ids[*at - 1].fingerprint != fp) {
-        at = &s->ids[*at - 1].next;
+    while (*at && s->ids[*at].fingerprint != fp) {
+        at = &s->ids[*at].next;
     }
     return at;
 }
 
-static void seen_take_out(struct seen *s, struct seen_id *id)
+static void seen_take_out(struct seen *s, uint32_t at)
 {
-    if (id->fingerprint) {
-        *way_to(s, id->fingerprint) = id->next;
-        id->fingerprint = 0;
-    }
+    struct seen_id *id = &s->ids[at];
+
+    *way_to(s, id->fingerprint) = id->next;
+    s->ids[id->older].newer = id->newer;
+    s->ids[id->newer].older = id->older;
+    *id = (struct seen_id){ .next = s->free };
+    s->free = at;
+    s->n--;
 }
 
 static void seen_age(struct seen *s, uint32_t now_s)
 {
-    for (int n = 0; n < OLD_OUT_MAX && s->first < s->end; n++) {
-        struct seen_id *id = seen_at(s, s->first);
+    uint32_t oldest;
 
-        if (id->fingerprint && now_s - id->at_s <= s->keep_s) {
+    for (int i = 0; i < OLD_OUT_MAX && (oldest = s->ids[0].newer); i++) {
+        if (now_s - s->ids[oldest].at_s <= s->keep_s) {
             return;
         }
-        seen_take_out(s, id);
-        s->first++;
+        seen_take_out(s, oldest);
     }
 }
 
-/* Into the place of the oldest one, if there is no other. */
+/* Places that were never used come last: their memory is not touched before. */
+static uint32_t free_place(struct seen *s)
+{
+    uint32_t at = s->free;
+
+    if (!at && s->used < s->max) {
+        return ++s->used;
+    }
+    if (!at) {
+        seen_take_out(s, s->ids[0].newer);
+        at = s->free;
+    }
+    s->free = s->ids[at].next;
+    return at;
+}
+
 static void seen_put(struct seen *s, uint64_t fp, uint32_t now_s)
 {
-    struct seen_id *id = seen_at(s, s->end);
+    uint32_t at = free_place(s);
+    uint32_t newest = s->ids[0].older;
 
-    if (s->end - s->first == s->max) {
-        seen_take_out(s, id);
-        s->first++;
-    }
-    *id = (struct seen_id){ .fingerprint = fp, .at_s = now_s };
-    *way_to(s, fp) = (uint32_t)(s->end++ % s->max) + 1;
+    s->ids[at] = (struct seen_id){
+        .fingerprint = fp, .number = ++s->number, .at_s = now_s, .older = newest
+    };
+    s->ids[newest].newer = s->ids[0].older = at;
+    *way_to(s, fp) = at;
+    s->n++;
 }
 
-int seen_add(struct seen *s, const char *id, int64_t now_ns, uint64_t *ret_number)
+int seen_add(struct seen *s, const char *id, int64_t now_ns, struct seen_mark *ret)
 {
     uint32_t now_s = (uint32_t)(now_ns / ENV_S);
     uint64_t fp;
 
-    *ret_number = 0;
+    *ret = (struct seen_mark){ 0 };
     if (!s->ids || !*id) {
         return 0;
     }
@@ -140,20 +155,14 @@ int seen_add(struct seen *s, const char *id, int64_t now_ns, uint64_t *ret_numbe
     if (*way_to(s, fp)) {
         return FN_E_EXISTS;
     }
-    *ret_number = s->end;
     seen_put(s, fp, now_s);
+    *ret = (struct seen_mark){ .number = s->number, .at = s->ids[0].older };
     return 0;
 }
 
-/* The newest ones leave their places, so that calls that are refused at once push nobody out. Who
- * had a number that is given again has it no more. */
-void seen_forget(struct seen *s, uint64_t *number)
+void seen_forget(struct seen *s, const struct seen_mark *mark)
 {
-    if (*number >= s->first && *number < s->end) {
-        seen_take_out(s, seen_at(s, *number));
-        while (s->first < s->end && !seen_at(s, s->end - 1)->fingerprint) {
-            s->end--;
-        }
+    if (mark->number && s->ids[mark->at].number == mark->number) {
+        seen_take_out(s, mark->at);
     }
-    *number = 0;
 }

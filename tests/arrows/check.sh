@@ -123,6 +123,7 @@ for lib in "$build"/core/*/libfnd_*.a; do
     room=${lib##*/libfnd_}
     room=${room%.a}
     n=$((n + 1))
+    [ -f "$lib" ] || complain "$lib is not built"
     out=$(file_circles "$lib" $(machines "$room"))
     [ -z "$out" ] || complain "files of $room stand on each other: $out"
 done

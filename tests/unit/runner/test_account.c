@@ -168,30 +168,30 @@ END_TEST
 START_TEST(seen_ids)
 {
     struct seen s;
-    uint64_t number, first;
+    struct seen_mark mark, first;
     char id[40];
 
     ck_assert_int_eq(seen_init(&s, 1000, 600 * ENV_S, 42), 0);
     ck_assert_int_eq(seen_add(&s, "one", 0, &first), 0);
-    ck_assert_int_eq(seen_add(&s, "one", 1, &number), FN_E_EXISTS);
+    ck_assert_int_eq(seen_add(&s, "one", 1, &mark), FN_E_EXISTS);
     seen_forget(&s, &first);
-    ck_assert_int_eq(seen_add(&s, "one", 2, &number), 0);
+    ck_assert_int_eq(seen_add(&s, "one", 2, &mark), 0);
     for (int i = 0; i < 20000; i++) { /* far more than it holds, with random forgetting */
         snprintf(id, sizeof(id), "id-%d", i);
-        ck_assert_int_eq(seen_add(&s, id, i, &number), 0);
+        ck_assert_int_eq(seen_add(&s, id, i, &mark), 0);
         ck_assert_int_eq(seen_add(&s, id, i, &first), FN_E_EXISTS);
         if (i % 3 == 0) {
-            seen_forget(&s, &number);
-            ck_assert_int_eq(seen_add(&s, id, i, &number), 0);
+            seen_forget(&s, &mark);
+            ck_assert_int_eq(seen_add(&s, id, i, &mark), 0);
         }
     }
     for (int i = 19999; i > 19999 - 1000; i--) {
         snprintf(id, sizeof(id), "id-%d", i);
-        ck_assert_int_eq(seen_add(&s, id, 20000, &number), FN_E_EXISTS);
+        ck_assert_int_eq(seen_add(&s, id, 20000, &mark), FN_E_EXISTS);
     }
-    ck_assert_int_eq(seen_add(&s, "id-5", 599 * ENV_S, &number), 0); /* long forgotten */
-    ck_assert_int_eq(seen_add(&s, "id-19001", 599 * ENV_S, &number), FN_E_EXISTS);
-    ck_assert_int_eq(seen_add(&s, "id-19001", 700 * ENV_S, &number), 0); /* the oldest, too old */
+    ck_assert_int_eq(seen_add(&s, "id-5", 599 * ENV_S, &mark), 0); /* long forgotten */
+    ck_assert_int_eq(seen_add(&s, "id-19001", 599 * ENV_S, &mark), FN_E_EXISTS);
+    ck_assert_int_eq(seen_add(&s, "id-19001", 700 * ENV_S, &mark), 0); /* the oldest, too old */
     seen_finish(&s);
 }
 END_TEST
@@ -200,60 +200,63 @@ END_TEST
 START_TEST(seen_leave)
 {
     struct seen s;
-    uint64_t number;
+    struct seen_mark mark;
     char id[40];
 
     ck_assert_int_eq(seen_init(&s, 1000, 600 * ENV_S, 42), 0);
     for (int i = 0; i < 1000; i++) {
         snprintf(id, sizeof(id), "id-%d", i);
-        ck_assert_int_eq(seen_add(&s, id, 0, &number), 0);
+        ck_assert_int_eq(seen_add(&s, id, 0, &mark), 0);
     }
     for (int i = 0; i < 500; i++) {
-        ck_assert_uint_eq(s.end - s.first, 1000 - (uint64_t)i);
+        ck_assert_uint_eq(s.n, 1000 - (uint64_t)i);
         snprintf(id, sizeof(id), "new-%d", i);
-        ck_assert_int_eq(seen_add(&s, id, 601 * ENV_S, &number), 0);
+        ck_assert_int_eq(seen_add(&s, id, 601 * ENV_S, &mark), 0);
     }
     for (int i = 0; i < 1000; i++) {
         snprintf(id, sizeof(id), "id-%d", i);
-        ck_assert_int_eq(seen_add(&s, id, 602 * ENV_S, &number), 0);
-        seen_forget(&s, &number);
+        ck_assert_int_eq(seen_add(&s, id, 602 * ENV_S, &mark), 0);
+        seen_forget(&s, &mark);
     }
-    ck_assert_uint_eq(s.end - s.first, 500);
+    ck_assert_uint_eq(s.n, 500);
     seen_finish(&s);
 }
 END_TEST
 
-START_TEST(seen_numbers)
+START_TEST(seen_marks)
 {
     struct seen s;
-    uint64_t old, number, other;
+    struct seen_mark old, mark, other;
 
     ck_assert_int_eq(seen_init(&s, 100000, 600 * ENV_S, 42), 0);
     ck_assert_int_eq(seen_add(&s, "one", 5000 * ENV_S, &old), 0);
-    ck_assert_int_eq(seen_add(&s, "one", 5641 * ENV_S, &number), 0); /* too old: a call of its own */
+    ck_assert_int_eq(seen_add(&s, "one", 5641 * ENV_S, &mark), 0); /* too old: a call of its own */
     seen_forget(&s, &old);
-    ck_assert_int_eq(seen_add(&s, "one", 5641 * ENV_S, &number), FN_E_EXISTS);
-    seen_forget(&s, &number); /* of a refused one: nothing */
-    ck_assert_int_eq(seen_add(&s, "one", 6240 * ENV_S, &number), FN_E_EXISTS);
+    ck_assert_int_eq(seen_add(&s, "one", 5641 * ENV_S, &mark), FN_E_EXISTS);
+    seen_forget(&s, &mark); /* of a refused one: nothing */
+    ck_assert_int_eq(seen_add(&s, "one", 6240 * ENV_S, &mark), FN_E_EXISTS);
     seen_finish(&s);
     ck_assert_int_eq(seen_init(&s, 2, 600 * ENV_S, 42), 0);
     ck_assert_int_eq(seen_add(&s, "kept", 0, &other), 0);
     for (int i = 0; i < 10; i++) { /* refused at once: nobody goes for it */
-        ck_assert_int_eq(seen_add(&s, "refused", i, &number), 0);
-        seen_forget(&s, &number);
-        seen_forget(&s, &number); /* again: nothing */
+        ck_assert_int_eq(seen_add(&s, "refused", i, &mark), 0);
+        seen_forget(&s, &mark);
+        seen_forget(&s, &mark); /* again: nothing */
     }
-    ck_assert_int_eq(seen_add(&s, "next", 10, &number), 0);
+    ck_assert_int_eq(seen_add(&s, "next", 10, &mark), 0);
     ck_assert_int_eq(seen_add(&s, "kept", 10, &old), FN_E_EXISTS);
-    seen_forget(&s, &other); /* out of order */
-    ck_assert_int_eq(seen_add(&s, "next", 10, &old), FN_E_EXISTS);
+    seen_forget(&s, &other); /* out of order: its place is free all the same */
+    seen_forget(&s, &other);
     ck_assert_int_eq(seen_add(&s, "kept", 10, &old), 0);
-    ck_assert_int_eq(seen_add(&s, "next", 10, &old), FN_E_EXISTS);
+    ck_assert_int_eq(seen_add(&s, "next", 10, &other), FN_E_EXISTS);
+    ck_assert_int_eq(seen_add(&s, "newer", 10, &other), 0); /* "next" is the oldest now */
+    ck_assert_int_eq(seen_add(&s, "kept", 10, &old), FN_E_EXISTS);
+    ck_assert_int_eq(seen_add(&s, "next", 10, &old), 0);
     seen_finish(&s);
     ck_assert_int_eq(seen_init(&s, 0, 0, 42), 0);
-    ck_assert_int_eq(seen_add(&s, "one", 0, &number), 0);
-    ck_assert_int_eq(seen_add(&s, "one", 0, &number), 0);
-    seen_forget(&s, &number);
+    ck_assert_int_eq(seen_add(&s, "one", 0, &mark), 0);
+    ck_assert_int_eq(seen_add(&s, "one", 0, &mark), 0);
+    seen_forget(&s, &mark);
     seen_finish(&s);
 }
 END_TEST
@@ -270,6 +273,6 @@ TCase *account_tests(void)
     tcase_add_test(t, slot_keys_kept);
     tcase_add_test(t, seen_ids);
     tcase_add_test(t, seen_leave);
-    tcase_add_test(t, seen_numbers);
+    tcase_add_test(t, seen_marks);
     return t;
 }
