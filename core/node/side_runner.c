@@ -26,9 +26,9 @@
 
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
-/* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an
- * owner; the same after a restart, and of no other runner of this machine, because only one can
- * have that port. */
+/* "<hostname>-<port>", with one address of the machine or a unix socket "<hostname>-<hash of it>",
+ * in the letters of an owner; the same after a restart, and of no other runner of this machine,
+ * because only one can listen there. */
 static void derive_owner(struct node *n)
 {
     const char *listen = n->config->type->inside ? n->config->http->listen
@@ -36,7 +36,7 @@ static void derive_owner(struct node *n)
     struct addr a;
     size_t len;
 
-    if (addr_parse(listen, &a) < 0 || a.path) {
+    if (addr_parse(listen, &a) < 0 || !addr_is_everywhere(&a)) {
         snprintf(n->owner, sizeof(n->owner), "%.40s-%016llx", n->hostname,
                  (unsigned long long)hash_text(HASH_INIT, listen));
     } else {

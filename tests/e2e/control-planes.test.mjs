@@ -56,7 +56,7 @@ test('cp-fixed', { concurrency: 2 }, async (t) => {
     try {
       const calls = Array.from({ length: 4 }, (_, i) => invoke(e.lbs[0], fnId('sleep'), `700 ${i}`))
       await told(e, 'all 1 addresses are given out')
-      for (const c of calls) assert.equal((await c).status, 200)
+      for (const c of calls) assert.equal((await c).status, 200, (await c).text)
       assert.equal((await e.states()).active, 1)
     } finally {
       await stop()
@@ -181,7 +181,7 @@ test('cp-vbox', { concurrency: 3 }, async (t) => {
   all.push(t.test('one of two cannot be started: the other one works, the rest is asked again', () => withVbox({ files: { 'mode-startvm': 'once' } }, async (v, e) => {
     const calls = Array.from({ length: 3 }, (_, i) => invoke(e.lbs[0], fnId('sleep'), `1000 ${i}`))
     await told(e, 'VBoxManage startvm: ended with 1: The object is not ready')
-    for (const c of calls) assert.equal((await c).status, 200)
+    for (const c of calls) assert.equal((await c).status, 200, (await c).text)
     assert.equal(v.ours().length, 2)
     assert.match(v.log(), /unregistervm fnd-default/)
   })))

@@ -68,6 +68,21 @@ describe('what a killed runner leaves', () => {
 })
 
 describe('what a living node has is not left over', () => {
+  it('a runner without a name, beside one with the same port at another address', { skip: notRoot }, async () => {
+    const functions = tempDir()
+    copyFileSync(path.join(build, 'functions/hello'), path.join(functions, 'hello'))
+    const program = path.join(functions, 'hello')
+    const options = { driver: `driver: { use: process, root: ${functions} }`, grpcPort: await freePort() }
+    const first = await startRunner(options)
+    const lb = await startLb({ addresses: [first.address], functions: { hello: {} } })
+    assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    const before = processes(program)
+    const second = await startRunner({ ...options, host: '127.0.0.2' })
+    await second.stop() // behind its sweep
+    assert.deepEqual(processes(program), before)
+    for (const node of [lb, first]) await node.stop()
+  })
+
   const full = (port, functions) => `
 node: full
 http: { listen: "127.0.0.1:${port}" }
