@@ -11,12 +11,6 @@
 
 /* ---- the store's answer ---------------------------------------------------------------------- */
 
-static void call_end(struct api_call *c)
-{
-    hooks_leave(c);
-    api_call_free(c);
-}
-
 /* Each change leaves a line, of which none may be missing: no gate. */
 static void audit(const struct api_call *c)
 {
@@ -46,7 +40,7 @@ static void on_stored(struct store_op *op)
     } else if (!c->gone) {
         api_call_reply(c);
     }
-    call_end(c);
+    hooks_end(c);
 }
 
 /* ---- routes ---------------------------------------------------------------------------------- */
@@ -237,7 +231,7 @@ struct api_call *api_submit(struct api *a, const struct api_request *rq,
     if (r < 0) {
         api_call_fail(c, r, &e);
     }
-    call_end(c);
+    hooks_end(c);
     return NULL;
 }
 

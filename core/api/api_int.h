@@ -133,7 +133,7 @@ void api_call_reply(struct api_call *c); /* with what tell() of its route writes
 void api_call_reply_with(struct api_call *c, int status, const char *type, const void *body,
                          size_t len); /* type may be NULL */
 void api_call_fail(struct api_call *c, int code, const struct fn_error *e); /* with an error */
-void api_call_free(struct api_call *c); /* behind hooks_leave() if it was with them */
+void api_call_free(struct api_call *c); /* one that may be with listeners: hooks_end() */
 void api_call_end(struct api_call *c);  /* the answer, if somebody is there, and its memory */
 
 /* ---- listeners of changes (hooks.c) ---------------------------------------------------------- */
@@ -142,7 +142,7 @@ void api_call_end(struct api_call *c);  /* the answer, if somebody is there, and
 int hooks_submit(struct api_call *c, struct fn_error *reterr);
 /* The change is made. True: listeners hear of it, the answer was given, and the call is theirs. */
 bool hooks_tell(struct api_call *c);
-void hooks_leave(struct api_call *c); /* the call is over */
+void hooks_end(struct api_call *c); /* the call, which may be with them, is over: its memory too */
 
 /* ---- what changed (changes.c) ---------------------------------------------------------------- */
 

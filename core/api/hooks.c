@@ -47,12 +47,6 @@ static void hooks_unref(struct hooks *h)
     }
 }
 
-static void change_end(struct api_call *c)
-{
-    hooks_leave(c);
-    api_call_free(c);
-}
-
 /* ---- what a change is ------------------------------------------------------------------------ */
 
 struct change_kind {
@@ -232,7 +226,7 @@ static void pass(struct api_call *c)
 
     if (r < 0) {
         fail(c, r, &e);
-        change_end(c);
+        hooks_end(c);
     }
 }
 
@@ -246,12 +240,12 @@ static void on_change_done(struct env_work *w)
     h->running = NULL;
     env_timer_clear(h->env, &hook->due);
     if (hook->made || hook->given_up) {
-        change_end(c);
+        hooks_end(c);
     } else if (hook->result < 0) {
         log_stranger(FN_LOG_INFO, "a listener refused a change", "method", c->route->method,
                      "route", c->route->pattern, "id", hook->change.id, "error", hook->error.msg);
         fail(c, hook->result, &hook->error);
-        change_end(c);
+        hooks_end(c);
     } else {
         pass(c);
     }
@@ -309,7 +303,7 @@ static void on_due(struct env_timer *t)
         c->hook.given_up = true;
     } else {
         TAILQ_REMOVE(&h->waiting, c, link);
-        change_end(c);
+        hooks_end(c);
     }
 }
 
@@ -384,7 +378,7 @@ static void tell_idle(struct api *a)
     }
 }
 
-void hooks_leave(struct api_call *c)
+void hooks_end(struct api_call *c)
 {
     struct hooks *h = c->hook.line;
     struct api *a = c->api;
@@ -397,6 +391,7 @@ void hooks_leave(struct api_call *c)
             tell_idle(a);
         }
     }
+    api_call_free(c);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -454,7 +449,7 @@ static void leave_out(struct hooks *h)
     while ((c = TAILQ_FIRST(&h->waiting))) {
         TAILQ_REMOVE(&h->waiting, c, link);
         log_warn("a change is left out: its listeners are too slow", "id", c->hook.change.id);
-        change_end(c);
+        hooks_end(c);
     }
     if (h->running) {
         env_cancel(h->env, &h->work);

@@ -7,13 +7,18 @@
 
 #include <stdlib.h>
 
+void policy_discard(struct policy *y)
+{
+    free(y->homes);
+    free(y);
+}
+
 static void policy_free(struct policy *y)
 {
     if (y->gone) {
         y->gone(y->ud);
     }
-    free(y->homes);
-    free(y);
+    policy_discard(y);
 }
 
 static void policy_on_gone(struct env_task *t)
@@ -90,10 +95,4 @@ struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone
                               .ud = ud };
     }
     return y;
-}
-
-void policy_discard(struct policy *y)
-{
-    free(y->homes);
-    free(y);
 }

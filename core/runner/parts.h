@@ -48,7 +48,6 @@ struct seen {
     uint32_t *heads;     /* by fingerprint: a place of ids; 0 = none */
     uint64_t seed;
     uint64_t number;     /* of the newest, growing for ever */
-    uint32_t n;          /* that are known */
     uint32_t max, used;  /* places; those beyond `used` were never taken */
     uint32_t free;       /* of these the first that is free; 0 = none */
     uint32_t heads_mask;

@@ -97,7 +97,6 @@ static void seen_take_out(struct seen *s, uint32_t at)
     s->ids[id->newer].older = id->older;
     *id = (struct seen_id){ .next = s->free };
     s->free = at;
-    s->n--;
 }
 
 static void seen_age(struct seen *s, uint32_t now_s)
@@ -138,7 +137,6 @@ static void seen_put(struct seen *s, uint64_t fp, uint32_t now_s)
     };
     s->ids[newest].newer = s->ids[0].older = at;
     *way_to(s, fp) = at;
-    s->n++;
 }
 
 int seen_add(struct seen *s, const char *id, int64_t now_ns, struct seen_mark *ret)
