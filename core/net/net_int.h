@@ -81,6 +81,8 @@ struct net_io {
 /* Whether one of the certificate's names is a peer; ret: its first name (URI, DNS, common name), ""
  * = none that can be told in full. */
 bool identity_names_peer(const struct net_identity *i, X509 *cert, char *ret, size_t cap);
+/* See net_io_peer_identity(). */
+void cert_name(X509 *cert, char *ret, size_t cap);
 
 /* bio.c */
 BIO_METHOD *io_bio_method(void); /* NULL: out of memory */

@@ -415,17 +415,11 @@ bool identity_names_peer(const struct net_identity *i, X509 *cert, char *ret, si
     return found;
 }
 
-bool net_io_peer_identity(const struct net_io *io, char *ret, size_t cap)
+void cert_name(X509 *cert, char *ret, size_t cap)
 {
-    X509 *cert = io->ssl ? SSL_get0_peer_certificate(io->ssl) : NULL;
+    GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
     const ASN1_STRING *first = NULL;
-    GENERAL_NAMES *names;
 
-    *ret = '\0';
-    if (!cert) {
-        return false;
-    }
-    names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
     for (int k = 0; !first && k < sk_GENERAL_NAME_num(names); k++) {
         const GENERAL_NAME *n = sk_GENERAL_NAME_value(names, k);
 
@@ -436,7 +430,17 @@ bool net_io_peer_identity(const struct net_io *io, char *ret, size_t cap)
         *ret = '\0';
     }
     GENERAL_NAMES_free(names);
-    return true;
+}
+
+bool net_io_peer_identity(const struct net_io *io, char *ret, size_t cap)
+{
+    X509 *cert = io->ssl ? SSL_get0_peer_certificate(io->ssl) : NULL;
+
+    *ret = '\0';
+    if (cert) {
+        cert_name(cert, ret, cap);
+    }
+    return cert != NULL;
 }
 
 bool net_io_peer_allowed(const struct net_io *io, char *ret, size_t cap)

@@ -41,6 +41,7 @@ static int read_skipped(struct arena *arena, const char *text, size_t len)
 static bool is_ours(const json_error_t *why)
 {
     return json_error_code(why) == json_error_numeric_overflow ||
+           json_error_code(why) == json_error_null_byte_in_key ||
            strstr(why->text, "invalid Unicode") || strstr(why->text, "unable to decode byte");
 }
 
