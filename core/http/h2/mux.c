@@ -84,6 +84,7 @@ static void mux_end(struct mux *m, bool cut)
     env_timer_clear(s->env, &m->timer);
     env_undefer(s->env, &m->flush);
     nghttp2_session_del(m->session);
+    free(m->queue);
     if (cut) {
         net_io_reset(m->io);
     } else {
@@ -438,8 +439,10 @@ static void mux_adopt(void *part, struct net_io *io, struct peer_count *peer_cou
     static const struct net_io_cb cb = { mux_on_readable, mux_on_writable };
     struct mux_part *p = part;
     struct mux *m = calloc(1, sizeof(*m));
+    nghttp2_mem memory = mux_memory(m);
 
-    if (!m || nghttp2_session_server_new2(&m->session, p->callbacks, m, p->option) != 0) {
+    if (!m ||
+        nghttp2_session_server_new3(&m->session, p->callbacks, m, p->option, &memory) != 0) {
         free(m);
         net_io_close(io);
         server_conn_closed(p->s, peer_count);

@@ -5,6 +5,7 @@
  *   mux_head.c   a head as the text that HTTP/1.1 has for it, and what the server's reader says
  *   mux_stream.c streams: bodies, turns, the way from state to state
  *   mux_answer.c answers
+ *   mux_memory.c what nghttp2 must not be without
  *
  * A connection's states:
  *
@@ -142,6 +143,8 @@ struct mux {
     size_t pending_off;
     uint64_t lingered_bytes;
     struct mux_head head;
+    void *queue; /* mux_memory.c; since the first stream */
+    bool queue_used;
 };
 
 struct mux_stream {
@@ -184,6 +187,11 @@ static inline int64_t mux_after(const struct mux *m, int64_t ns)
 {
     return ns > 0 ? mux_now_ns(m) + ns : 0;
 }
+
+/* mux_memory.c */
+nghttp2_mem mux_memory(struct mux *m); /* what its session is made with */
+/* Whether there is memory for a stream to send something; before each is made. */
+bool mux_has_queue(struct mux *m);
 
 /* mux_recv.c */
 nghttp2_session_callbacks *mux_callbacks(void); /* NULL: no memory */

@@ -161,7 +161,7 @@ void mux_stream_linger(struct mux_stream *st)
 
 struct mux_stream *mux_stream_create(struct mux *m, int32_t id)
 {
-    struct mux_stream *st = calloc(1, sizeof(*st));
+    struct mux_stream *st = mux_has_queue(m) ? calloc(1, sizeof(*st)) : NULL;
 
     if (!st) {
         return NULL;

@@ -310,6 +310,47 @@ START_TEST(more_streams_than_were_allowed_are_refused)
 }
 END_TEST
 
+/* The place of a stream in nghttp2's queue is there before the stream is: 1.52 answers a lack of it
+ * by freeing twice. */
+START_TEST(places_in_the_queue_are_there_before_streams)
+{
+    struct mux m = { .streams_max = 250 };
+    nghttp2_mem mem = mux_memory(&m);
+    void *q, *other_32;
+
+    ck_assert(mux_has_queue(&m));
+    q = mem.realloc(NULL, 4 * sizeof(void *), &m);
+    for (size_t places = 8; places <= 256; places *= 2) {
+        ck_assert_ptr_eq(mem.realloc(q, places * sizeof(void *), &m), q);
+    }
+    memset(q, 'x', 256 * sizeof(void *));
+    other_32 = mem.realloc(NULL, 4 * sizeof(void *), &m);
+    ck_assert_ptr_ne(other_32, q);
+    mem.free(other_32, &m);
+    q = mem.realloc(q, 512 * sizeof(void *), &m); /* as nobody needs */
+    ck_assert_ptr_ne(q, m.queue);
+    ck_assert_int_eq(((char *)q)[256 * sizeof(void *) - 1], 'x');
+    mem.free(q, &m);
+    mem.free(m.queue, &m);
+    free(m.queue);
+}
+END_TEST
+
+START_TEST(the_queue_is_what_nghttp2_takes_for_it)
+{
+    const struct mux_part *part;
+
+    h2_begin();
+    h2_open(&c, NULL, 0);
+    h2_expect(&c, h2_get(&c, "/plain"), 200, "ok");
+    loop_enter(fx.loop);
+    part = fx.server->h2;
+    ck_assert(LIST_FIRST(&part->all)->queue_used);
+    loop_leave(fx.loop);
+    end();
+}
+END_TEST
+
 START_TEST(bodies_of_one_address_have_a_share_of_the_memory)
 {
     char *body = calloc(1, 1000000);
@@ -507,6 +548,8 @@ void add_h2_limits(Suite *s)
     tcase_add_test(t, proxies_speak_for_their_clients);
     tcase_add_test(t, streams_of_a_connection_have_a_limit);
     tcase_add_test(t, more_streams_than_were_allowed_are_refused);
+    tcase_add_test(t, places_in_the_queue_are_there_before_streams);
+    tcase_add_test(t, the_queue_is_what_nghttp2_takes_for_it);
     tcase_add_test(t, bodies_of_one_address_have_a_share_of_the_memory);
     tcase_add_test(t, requests_have_turns);
     tcase_add_loop_test(t, bodies_have_a_time, 0, 2);
