@@ -7,7 +7,7 @@
 // that is named at the start. It ends with 1 when a process ended on its own, a sanitizer reported, a
 // call ran twice, a 200 did not run exactly once, a call that was told as not executed ran, or when the
 // gauges are not at rest after the load.
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { appendFileSync, chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync,
   rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
@@ -17,6 +17,7 @@ import { request } from '../e2e/lib/http.mjs'
 import { Fnd, build, freePort, root, until } from '../e2e/lib/node.mjs'
 import { resources } from '../e2e/lib/reload.mjs'
 import { mulberry, pick } from './draw.mjs'
+import { elasticPids, makeCerts, managerYaml, tlsEntry } from './elastic.mjs'
 
 if (!process.env.FND_LONG) {
   console.log('not run: it takes minutes; set FND_LONG=1')
@@ -54,19 +55,8 @@ const env = {
 // ---- nodes ---------------------------------------------------------------------------------------
 
 const certs = path.join(dir, 'certs')
-// The manager knows load balancers by their certificates: each needs its own.
-function demo(to) {
-  execFileSync(path.join(build, 'fnd'), ['certs', 'demo', to])
-  for (const name of ['lb-0', 'lb-2']) {
-    const file = (end) => path.join(to, `${name}.${end}`)
-    writeFileSync(file('ext'), `subjectAltName=URI:spiffe://fnd/${name},DNS:${name},IP:127.0.0.1\n`)
-    const openssl = (...args) => execFileSync('openssl', args, { stdio: 'ignore' })
-    openssl('req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', `/CN=${name}`, '-keyout', file('key'), '-out', file('csr'))
-    openssl('x509', '-req', '-days', '90', '-in', file('csr'), '-CA', `${to}/ca.pem`, '-CAkey', `${to}/ca.key`, '-CAcreateserial', '-extfile', file('ext'), '-out', file('pem'))
-  }
-}
+const demo = (to) => makeCerts(to, ['lb-0', 'lb-2'])
 demo(certs)
-const tlsEntry = (name) => `{ cert: ${certs}/${name}.pem, key: ${certs}/${name}.key, ca: ${certs}/ca.pem }`
 const plugins = path.join(dir, 'plugins')
 mkdirSync(plugins)
 for (const f of readdirSync(path.join(build, 'plugins')).filter((n) => n.endsWith('.so'))) {
@@ -122,48 +112,10 @@ async function restart(node, signal) {
 }
 
 async function startNpm() {
-  const state = path.join(dir, 's')
-  mkdirSync(state)
-  const base = path.join(dir, 'base.yaml')
-  writeFileSync(base, `runner: { memory_total: ${RUNNER_MB}MiB, iofs_path: ${state}, writable_root: true }
-plugin_dir: ${build}/plugins
-drain_timeout: 5s
-tls: { TLSGRPCServer: ${tlsEntry('runner-1')} }
-plugins:
-  ${driver}
-`)
-  const program = path.join(dir, 'fnd-runner')
-  writeFileSync(program, `#!/bin/sh\n${Object.entries(env).map(([k, v]) => `export ${k}='${v}'\n`).join('')}exec ${build}/fnd "$@" >${dir}/log.elastic.$$ 2>&1\n`, { mode: 0o755 })
   const port = await freePort()
   const grpc = await freePort()
-  const socket = path.join(dir, 'npm.sock')
-  await start('npm', port, `
-node: npm
-http: { listen: "127.0.0.1:${port}" }
-grpc: { listen: "127.0.0.1:${grpc}", tls: node, probe_interval: 500ms, probe_timeout: 500ms }
-admin: { socket: ${socket} }
-plugin_dir: ${build}/plugins
-drain_timeout: 5s
-npm:
-  groups: [default, blue]
-  settle: 500ms
-  loss_brake: 500ms
-  cooldown: 1s
-  poll: 200ms
-  drain_settle: 300ms
-  drain_timeout: 5s
-  silence_max: 3s
-  backoff_max: 1s
-  boot_timeout: 15s
-  request_life: 15s
-  runner_mb: ${RUNNER_MB}
-  group_runners_max: 3
-plugins:
-  control_plane: { use: process, state: ${state}, program: ${program}, base: ${base}, capacity: ${RUNNER_MB} }
-tls: { node: ${tlsEntry('npm-1').replace(' }', ', server_name: runner-1 }')} }
-`)
-  nodes.npm.state = state
-  nodes.npm.socket = socket
+  await start('npm', port, managerYaml({ dir, certs, port, grpc, runnerMb: RUNNER_MB, groups: ['default', 'blue'], driver, env }))
+  nodes.npm.socket = path.join(dir, 'npm.sock')
   nodes.npm.grpcPort = grpc
 }
 
@@ -180,7 +132,7 @@ drain_timeout: 5s
 runner: { memory_total: ${RUNNER_MB * 2}MiB, iofs_path: ${dir}/${name}, writable_root: true }
 plugins:
   ${driver}
-tls: { node: ${tlsEntry('runner-1')} }
+tls: { node: ${tlsEntry(certs, 'runner-1')} }
 `)
   nodes[name].grpcPort = grpc
 }
@@ -220,7 +172,7 @@ lb:
   why_calls: ${any([100, 0, 4096])}
   pool_grace: ${any(['1s', '0s'])}
   shadow_permille: ${any([1000, 100])}
-tls: { node: ${tlsEntry(`lb-${lb.index}`)} }
+tls: { node: ${tlsEntry(certs, `lb-${lb.index}`)} }
 ${appsYaml(fns)}`
 }
 async function startLb(name, pool, other) {
@@ -235,20 +187,6 @@ const cli = (...args) => new Promise((resolve) => {
     resolve({ code: error ? error.code : 0, out, err })
   })
 })
-const elasticPids = () => {
-  const pids = []
-  for (const g of readdirSync(nodes.npm.state, { withFileTypes: true }).filter((d) => d.isDirectory())) {
-    const group = path.join(nodes.npm.state, g.name)
-    for (const id of readdirSync(group)) {
-      try {
-        const pid = Number(readFileSync(path.join(group, id, 'pid'), 'utf8'))
-        if (readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`${group}/${id}/fn.yaml`)) pids.push(pid)
-      } catch { /* it goes */ }
-    }
-  }
-  return pids
-}
-
 // ---- load ----------------------------------------------------------------------------------------
 
 const answers = new Map() // call id -> { status, outcome }
@@ -333,7 +271,7 @@ const stopped = async (pid, ms) => {
   } catch { /* it is gone */ }
 }
 const tolerate = (pid, signal) => { try { process.kill(pid, signal) } catch { /* it is gone */ } }
-const anyElastic = (d) => { const pids = elasticPids(); return pids.length ? pids[Math.floor(d * pids.length)] : 0 }
+const anyElastic = (d) => { const pids = elasticPids(dir); return pids.length ? pids[Math.floor(d * pids.length)] : 0 }
 let busy = new Set()
 const alone = async (name, what) => { // one restart of a node at a time
   if (busy.has(name)) return
@@ -424,7 +362,7 @@ const acts = {
     const files = d < 0.2 ? ['lb-1.key', 'npm-1.key'] : readdirSync(fresh)
     for (const f of files) renameSync(path.join(fresh, f), path.join(certs, f))
     for (const n of Object.values(nodes)) n.signal('SIGHUP')
-    for (const pid of elasticPids()) tolerate(pid, 'SIGHUP')
+    for (const pid of elasticPids(dir)) tolerate(pid, 'SIGHUP')
     if (d < 0.2) setTimeout(() => acts.certs(1), 1500)
     return d < 0.2 ? 'keys that do not fit, for 1.5 s' : 'all'
   },
@@ -556,8 +494,8 @@ for (const n of Object.values(nodes).reverse()) {
   if (exit.code !== 0) problem(`${n.name} ended with ${JSON.stringify(exit)}\n${n.log.slice(-2000)}`)
   writeFileSync(path.join(dir, `log.${n.name}.${n.pid}`), n.log)
 }
-for (const pid of elasticPids()) tolerate(pid, 'SIGTERM')
-await until('elastic runners end', () => elasticPids().length === 0, 20_000).catch((e) => { problem(e.message); elasticPids().forEach((p) => tolerate(p, 'SIGKILL')) })
+for (const pid of elasticPids(dir)) tolerate(pid, 'SIGTERM')
+await until('elastic runners end', () => elasticPids(dir).length === 0, 20_000).catch((e) => { problem(e.message); elasticPids(dir).forEach((p) => tolerate(p, 'SIGKILL')) })
 const ran = judgeCalls()
 judgeLogs()
 say(`calls ${answers.size}, ran ${ran}`)

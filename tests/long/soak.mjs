@@ -1,28 +1,33 @@
-// Mixed calls through two load balancers and three runners, one of each driver, while something fails every few
-// seconds: containers are killed, the engine stops or hangs, functions run out of memory or are evicted, runners end and
-// come back. In rounds; the nodes live through all of them.
+// Mixed calls through three load balancers, while something fails every few seconds. Two of them have three runners, one
+// of each driver; the third follows a manager whose runners are processes of its control plane, over mutual TLS. All have
+// functions of their fn.yaml and functions of an API node. Containers are killed, the engine stops or hangs, functions run out
+// of memory, are evicted or deployed anew, runners, manager and API end and come back, clients leave, load balancers get other
+// placers, plugin files and certificates are replaced. In rounds; the load balancers live through all of them.
 //
-//   scripts/soak [calls=24000] [hours=H] [seed=N]
+//   scripts/soak [calls=24000] [hours=H] [seed=N] [report=FILE.md]
 //
 // The seed draws calls and faults; how they meet is up to the machine. At the end of each round nothing runs, and:
 // no call ran twice; each was answered, with its id and what became of it; a 200 ran once and is the caller's own; what
 // was not executed never began; nothing ran that nobody was told of; no container, cgroup, mount, directory or process is
 // left, and descriptors and memory of each node are what they were after a round without faults.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { appendFileSync, chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync,
+  truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { Ledger, fnId, startLb, startRunner } from '../e2e/lib/cluster.mjs'
 import { driver as dockerDriver } from '../e2e/lib/docker.mjs'
 import { KEEPER_PORT, impossible, startEngine } from '../e2e/lib/engines.mjs'
-import { request } from '../e2e/lib/http.mjs'
-import { build, root, tempDir, until } from '../e2e/lib/node.mjs'
+import { closeIdle, request } from '../e2e/lib/http.mjs'
+import { Fnd, build, freePort, root, tempDir, until } from '../e2e/lib/node.mjs'
 import { resources } from '../e2e/lib/reload.mjs'
 import { mulberry, pick } from './draw.mjs'
+import { elasticPids, makeCerts, managerYaml, tlsEntry } from './elastic.mjs'
+import { drawMemory, page } from './report.mjs'
 
 const args = Object.fromEntries(process.argv.slice(2).map((a) => a.split('=')))
 for (const key of Object.keys(args)) {
-  if (!['calls', 'hours', 'seed'].includes(key)) throw new Error(`argument "${key}"; expected calls=N, hours=H or seed=N`)
+  if (!['calls', 'hours', 'seed', 'report'].includes(key)) throw new Error(`argument "${key}"; expected calls=N, hours=H, seed=N or report=FILE`)
 }
 const CALLS = Number(args.calls ?? 24_000) // of a round
 const HOURS = Number(args.hours ?? 0) // rounds are begun until then; 0 = one
@@ -32,8 +37,10 @@ const WARM_CALLS = 1500
 const FAULT_MS = [1500, 4000] // between two
 const BACK_MS = 60_000
 const REST_MS = 120_000
+const SETTLE_MS = 3000
 const RSS_GROWTH_KIB = 6 * 1024
-const FD_GROWTH = 4 // connections to the engine that are kept
+const FD_GROWTH = 4
+const FDS_OF_THREAD = 4 // connections to the engine that a thread of the driver keeps (core/http/fetch.c)
 const RUNNER_MB = 640
 const STOP_LATE_MS = 60_000
 
@@ -73,6 +80,8 @@ const keeper = net.createServer((socket) => {
 
 const store = path.join(dir, 'store')
 const state = path.join(dir, 'state')
+const certs = path.join(dir, 'certs')
+const plugins = path.join(dir, 'plugins')
 const owner = (kind) => `soak-${process.pid}-${kind}`
 const nodes = {}
 let engine
@@ -89,6 +98,8 @@ const big = ['a', 'b', 'c'].map((c) => `big-${c}`)
 for (const name of hot) functions[name] = { ...one, app: 'warm' }
 for (const name of cold) functions[name] = { ...one, idle_timeout: 1, app: name }
 for (const name of big) functions[name] = { ...one, memory: 384, idle_timeout: 1, app: 'big' }
+const made = new Map() // of the API node: name -> id
+const idOf = (name) => made.get(name) ?? fnId(name)
 
 function track(node) {
   node.expected = false
@@ -105,6 +116,60 @@ function keepLog(node) {
   node.log = ''
 }
 
+const placers = ['naive', 'chbl', 'p2c', 'hybrid', 'ch']
+const placer = (name) => `{ use: ${name}, file: ${path.join(plugins, `placer-${name}.so`)} }`
+const command = (...argv) => spawnSync(path.join(build, 'fnd'), argv, { encoding: 'utf8', timeout: BACK_MS })
+
+function copyPlugin(name) {
+  const file = path.join(plugins, `placer-${name}.so`)
+  copyFileSync(path.join(build, `plugins/placer-${name}.so`), `${file}.new`)
+  renameSync(`${file}.new`, file)
+}
+
+// Old enough to be read at once.
+function reload(lb, name) {
+  const file = path.join(lb.dir, 'fn.yaml')
+  writeFileSync(`${file}.new`, readFileSync(file, 'utf8').replace(/placer: .*/, `placer: ${placer(name)}`), { mode: 0o600 })
+  utimesSync(`${file}.new`, 1, 1)
+  renameSync(`${file}.new`, file)
+  const { status, stderr } = command('reload', '--config', file)
+  if (status !== 0) problem(`reload of ${lb.name} with ${name}: ${status} ${stderr}`)
+}
+
+async function api(method, at, body) {
+  const a = await request(nodes.api.url(`/v2/${at}`), { method, body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } })
+  if (a.status !== 200) throw new Error(`${method} ${at}: ${a.status} ${a.text}`)
+  return JSON.parse(a.text)
+}
+
+async function startApi() {
+  const port = await freePort()
+  nodes.api = await Fnd.start('api', port, `
+node: api
+http: { listen: "127.0.0.1:${port}" }
+store: { url: "sqlite3://${dir}/fn.db" }
+log: { level: warn }
+`)
+  const app = await api('POST', 'apps', { name: 'made' })
+  for (const name of ['made-a', 'made-b', 'made-c']) {
+    made.set(name, (await api('POST', 'fns', { app_id: app.id, name, ...one })).id)
+  }
+}
+
+// A manager, and the load balancer that follows it.
+async function startElastic(more) {
+  const port = await freePort()
+  const grpc = await freePort()
+  makeCerts(certs, ['lb-2'])
+  nodes.npm = await Fnd.start('npm', port, managerYaml({ dir, certs, port, grpc, runnerMb: RUNNER_MB, groups: ['default'],
+    driver: `driver: { use: process, root: ${path.join(build, 'functions')} }`, npm: 'log: { level: warn }' }))
+  const pool = `{ use: npm, address: "127.0.0.1:${grpc}", interval: 200ms, lb_id: "spiffe://fnd/lb-2" }`
+  nodes.lb2 = await startLb({ name: 'lb2', pool, functions, placer: placer('hybrid'), lb: balancing(),
+    more: `${more}\ngrpc: { tls: node, reconnect_max: 200ms, probe_interval: 500ms, probe_timeout: 500ms }\ntls: { node: ${tlsEntry(certs, 'lb-2')} }` })
+}
+
+const balancing = () => `placement_timeout: 8s\ndetached_placement_timeout: 8s\napi_url: ${nodes.api.url('')}\ncache_ttl: 2s`
+
 async function startNodes() {
   const drivers = {
     docker: dockerDriver(engine.socket),
@@ -117,20 +182,27 @@ async function startNodes() {
     const runner = `owner: ${owner(kind)}\nmemory_total: ${RUNNER_MB}MiB\nuser_logs: false`
     nodes[kind] = Object.assign(await startRunner({ name: kind, driver, runner, more, iofs }), { iofs, kind })
   }
-  const addresses = Object.values(nodes).map((n) => n.address)
-  for (const [name, placer] of [['lb0', '{ use: naive }'], ['lb1', '{ use: chbl }']]) {
-    nodes[name] = await startLb({ name, addresses, functions, placer, more, lb: 'placement_timeout: 8s\ndetached_placement_timeout: 8s' })
+  const addresses = runners().map((n) => n.address)
+  mkdirSync(plugins)
+  chmodSync(plugins, 0o755)
+  placers.forEach(copyPlugin)
+  await startApi()
+  for (const [name, first] of [['lb0', 'naive'], ['lb1', 'chbl']]) {
+    nodes[name] = await startLb({ name, addresses, functions, placer: placer(first), more, lb: balancing() })
   }
+  await startElastic(more)
   Object.values(nodes).forEach(track)
 }
 
 const runners = () => Object.values(nodes).filter((n) => n.kind)
-const lbs = () => [nodes.lb0, nodes.lb1]
+const lbs = () => [nodes.lb0, nodes.lb1, nodes.lb2]
 
 // ---- calls --------------------------------------------------------------------------------------------------------
 
 let answers = [] // { id, status, outcome, text, kind, own, complete }
 let tally = new Map()
+const all = new Map() // tallies of all rounds
+const samples = [] // of a round each
 let left = 0
 let untilMs = began + HOURS * 3_600_000
 
@@ -138,7 +210,7 @@ async function call(lb, name, body, headers = {}) {
   const kind = headers['Fn-Invoke-Type'] ?? (name.startsWith('oom') || name === 'misbehave' ? 'odd' : 'sync')
   let a
   try {
-    a = await request(lb.url(`/invoke/${fnId(name)}`), { method: 'POST', body, headers, timeoutMs: 60_000 })
+    a = await request(lb.url(`/invoke/${idOf(name)}`), { method: 'POST', body, headers, timeoutMs: 60_000 })
   } catch (error) {
     problem(`a call of ${name} at ${lb.name} has no answer: ${error.code ?? error.message}`)
     return
@@ -156,7 +228,8 @@ async function oneCall(from, n) {
   const lb = pick(lbs(), from)
   const kind = from()
   const body = `${duration(from)} ${n} ${'x'.repeat(from() < 0.03 ? 50_000 : 10)}`
-  if (kind < 0.80) await call(lb, pick(hot, from), body)
+  if (kind < 0.72) await call(lb, pick(hot, from), body)
+  else if (kind < 0.80) await call(lb, pick([...made.keys()], from), body)
   else if (kind < 0.92) await call(lb, pick(cold, from), body)
   else if (kind < 0.94) await call(lb, pick(big, from), body)
   else if (kind < 0.97) await call(lb, pick(hot, from), body, { 'Fn-Invoke-Type': 'detached' })
@@ -174,6 +247,7 @@ async function load(calls, seed) {
 // ---- faults -------------------------------------------------------------------------------------------------------
 
 const busy = new Set() // what is down at present
+const acts = new Map()
 
 // One thing at a time goes away and comes back, so that there is always somebody who serves.
 async function away(what, work) {
@@ -247,8 +321,53 @@ const faults = {
     away(kind, () => restart(nodes[kind], signal)).then((yes) => yes && say(`runner ${kind} is back after ${signal}`))
     return `${kind} ${signal}`
   },
+  // One of the manager's, which finds out by itself.
+  machine: async (from) => {
+    const pid = pick(elasticPids(dir), from)
+    if (pid) spawnSync('kill', ['-9', String(pid)], { stdio: 'ignore' })
+    return pid ? `process ${pid}` : 'nothing: there is none'
+  },
+  node: async (from) => {
+    const [name, signal] = [pick(['npm', 'api'], from), from() < 0.5 ? 'SIGKILL' : 'SIGTERM']
+    away(name, () => restart(nodes[name], signal)).then((yes) => yes && say(`${name} is back after ${signal}`))
+    return `${name} ${signal}`
+  },
+  deploy: async (from) => {
+    const name = pick([...made.keys()], from)
+    if (busy.has('api')) return 'nothing: the API is away'
+    await api('PUT', `fns/${made.get(name)}`, { config: { ...config, DEPLOY: String(Math.floor(from() * 1e6)) } })
+    return name
+  },
+  // Another placer, by a file that is new every second time.
+  reload: async (from) => {
+    const [lb, name, fresh] = [pick(lbs(), from), pick(placers, from), from() < 0.5]
+    if (fresh) copyPlugin(name)
+    reload(lb, name)
+    return `${lb.name} ${name}${fresh ? ', a new file' : ''}`
+  },
+  certs: async () => {
+    const fresh = path.join(dir, 'fresh')
+    rmSync(fresh, { recursive: true, force: true })
+    makeCerts(fresh, ['lb-2'])
+    for (const f of readdirSync(fresh)) renameSync(path.join(fresh, f), path.join(certs, f))
+    for (const pid of [...(busy.has('npm') ? [] : [nodes.npm.pid]), nodes.lb2.pid, ...elasticPids(dir)]) spawnSync('kill', ['-HUP', String(pid)], { stdio: 'ignore' })
+    return ''
+  },
+  // Clients that leave in the middle of a request, which is none for that.
+  clients: async (from) => {
+    const head = `POST /invoke/${idOf(pick(hot, from))} HTTP/1.1\r\nHost: x\r\n`
+    const texts = [head, `${head}Content-Length: 1000\r\n\r\n100 abc`, `${head}Transfer-Encoding: chunked\r\n\r\n5\r\n10 ab\r\n5`, '\x16\x03\x01 garbage']
+    for (let i = 0; i < 20; i++) {
+      const socket = net.connect(pick(lbs(), from).port, '127.0.0.1')
+      socket.on('error', () => {})
+      socket.write(pick(texts, from))
+      setTimeout(() => socket.destroy(), from() * 1000)
+    }
+    return ''
+  },
 }
-const lots = ['kill', 'kill', 'kill', 'engine', 'oom', 'evict', 'evict', 'runner', 'runner']
+const lots = ['kill', 'kill', 'kill', 'engine', 'oom', 'evict', 'evict', 'runner', 'runner', 'machine', 'machine', 'node', 'node', 'deploy',
+  'deploy', 'reload', 'reload', 'certs', 'clients']
 
 async function faultsWhile(work) {
   let over = false
@@ -259,6 +378,7 @@ async function faultsWhile(work) {
       const from = mulberry(Math.floor(draw() * 1e9))
       const wait = between(FAULT_MS, draw)
       faults[name](from).then((text) => say(`${name} ${text}`), (error) => problem(`${name}: ${error.message}`))
+      acts.set(name, (acts.get(name) ?? 0) + 1)
       n++
       await sleep(wait)
     }
@@ -286,12 +406,13 @@ function leftovers() {
     list[`mounts of ${r.kind}`] = mounts(r.iofs)
     list[`directories of ${r.kind}`] = readdirSync(r.iofs).flatMap((name) => readdirSync(path.join(r.iofs, name))).filter((name) => name !== '.lock')
   }
+  for (const pid of elasticPids(dir)) list[`children of machine ${pid}`] = childrenOf(pid).filter((p) => !nodes.process.own.has(nameOf(p)))
   return Object.entries(list).filter(([, found]) => found.length).map(([what, found]) => `${found.length} ${what}: ${found.slice(0, 3)}`)
 }
 
-const zero = { lb: ['fn_calls_in_flight', 'fn_lb_waiting'], runner: ['fn_running', 'fn_queued', 'fn_runner_calls_in_flight'] }
+const zero = { lb: ['fn_calls_in_flight', 'fn_lb_waiting', 'fn_config_generations_stuck'], runner: ['fn_running', 'fn_queued', 'fn_runner_calls_in_flight'] }
 async function judgeRest() {
-  for (const node of Object.values(nodes)) {
+  for (const node of [...runners(), ...lbs()]) {
     for (const name of node.kind ? zero.runner : zero.lb) {
       await until(`${node.name}: ${name} is 0`, async () => (await node.metric(name)) === 0, BACK_MS).catch((e) => problem(e.message))
     }
@@ -299,13 +420,20 @@ async function judgeRest() {
   await until('nothing of containers is left', () => leftovers().length === 0, REST_MS).catch(() => leftovers().forEach((l) => problem(`left: ${l}`)))
 }
 
-const atRest = () => Object.fromEntries(Object.values(nodes).map((n) => [n.name, resources(n.pid)]))
+const look = () => Object.fromEntries(Object.values(nodes).map((n) => [n.name, resources(n.pid)]))
 
-function judgeResources(before) {
-  for (const [name, now] of Object.entries(atRest())) {
+// Without connections of ours, which nodes see closed a moment later.
+async function atRest(before = look()) {
+  Object.values(nodes).forEach((n) => closeIdle(n.port))
+  await until('descriptors are those of before', () => Object.entries(look()).every(([name, now]) => now.fds <= before[name].fds), SETTLE_MS).catch(() => {})
+  return look()
+}
+
+function judgeResources(before, rest) {
+  for (const [name, now] of Object.entries(rest)) {
     const was = before[name]
     say(`${name} at rest: ${now.fds} descriptors (${was.fds}), ${now.threads} threads (${was.threads}), ${Math.round(now.rssKiB / 1024)} MiB (${Math.round(was.rssKiB / 1024)})`)
-    if (now.fds > was.fds + FD_GROWTH) problem(`${name} has ${now.fds} descriptors open, before it was ${was.fds}`)
+    if (now.fds > was.fds + FD_GROWTH + FDS_OF_THREAD * Math.max(0, now.threads - was.threads)) problem(`${name} has ${now.fds} descriptors open, before it was ${was.fds}`)
     if (now.rssKiB > was.rssKiB + RSS_GROWTH_KIB) problem(`${name} has ${now.rssKiB} KiB of memory, before it was ${was.rssKiB}`)
   }
 }
@@ -347,19 +475,25 @@ async function judgeCalls(brokenBefore) {
 
 const brokenDetached = async () => (await Promise.all(lbs().map((lb) => lb.metric('fn_detached_broken')))).reduce((a, b) => a + b, 0)
 
-async function round(calls, seed, withFaults) {
+// before: what nodes had at rest; without: it is without faults.
+async function round(calls, seed, before) {
   answers = []
   tally = new Map()
   truncateSync(ledger.file)
   const broken = await brokenDetached()
   const begin = Date.now()
-  const n = withFaults ? await faultsWhile(() => load(calls, seed)) : await load(calls, seed).then(() => 0)
+  const n = before ? await faultsWhile(() => load(calls, seed)) : await load(calls, seed).then(() => 0)
   const seconds = (Date.now() - begin) / 1000
   await judgeRest()
   const ran = await judgeCalls(broken)
   say(`${answers.length} calls in ${seconds.toFixed(0)} s, ${n} faults; ${ran} calls ran`)
   for (const [what, count] of [...tally].sort((a, b) => b[1] - a[1])) console.log(`${String(count).padStart(9)} ${what}`)
+  for (const [what, count] of tally) all.set(what, (all.get(what) ?? 0) + count)
+  const rest = await atRest(before)
+  samples.push({ s: (Date.now() - began) / 1000, calls: answers.length, ran, faults: n, nodes: rest })
   Object.values(nodes).forEach(keepLog)
+  if (before) judgeResources(before, rest)
+  return rest
 }
 
 // ---- all ----------------------------------------------------------------------------------------------------------
@@ -374,12 +508,11 @@ async function main() {
   execFileSync(path.join(root, 'scripts/build-images'), ['ledger', 'misbehave'], { env: { ...process.env, FND_BUILD: build, FND_OCI_STORE: store } })
   await startNodes()
   for (const r of runners()) r.own = new Set(childrenOf(r.pid).map(nameOf))
-  await round(Math.min(WARM_CALLS, CALLS), SEED + 1, false)
-  const before = atRest()
+  for (const lb of lbs()) placers.forEach((name) => reload(lb, name)) // what was loaded once stays
+  const before = await round(Math.min(WARM_CALLS, CALLS), SEED + 1)
   for (let i = 0; i === 0 || Date.now() < untilMs; i++) {
     say(`round ${i}`)
-    await round(CALLS, SEED + 2 + i, true)
-    judgeResources(before)
+    await round(CALLS, SEED + 2 + i, before)
   }
 }
 
@@ -390,6 +523,9 @@ async function end() {
     if (exit.code !== 0) problem(`${node.name} ended with ${JSON.stringify(exit)}\n${node.log.slice(-3000)}`)
     keepLog(node)
   }
+  const machines = elasticPids(dir)
+  for (const pid of machines) spawnSync('kill', [String(pid)], { stdio: 'ignore' })
+  await until('machines end', () => elasticPids(dir).length === 0, BACK_MS).catch((e) => problem(e.message))
   await engine?.stop()
   keeper.close()
   spawnSync('ip', ['addr', 'del', `${address}/32`, 'dev', 'lo'], { stdio: 'ignore' })
@@ -402,9 +538,17 @@ for (const signo of ['SIGINT', 'SIGTERM']) {
     untilMs = left = 0
   })
 }
+function writeReport(file) {
+  const drawing = path.join(path.dirname(file), 'img', `${path.basename(file, '.md')}.svg`)
+  mkdirSync(path.dirname(drawing), { recursive: true })
+  writeFileSync(drawing, drawMemory(samples))
+  writeFileSync(file, page({ samples, tally: all, acts, problems, seed: SEED, build: path.basename(build), drawing: path.relative(path.dirname(file), drawing) }))
+}
+
 mkdirSync(state)
 await main().catch((error) => problem(error.stack))
 await end().catch((error) => problem(error.stack))
+if (args.report && samples.length) writeReport(args.report)
 say(problems.length ? `${problems.length} problems with seed ${SEED}; logs in ${dir}` : `no problem, seed ${SEED}`)
 if (!problems.length) rmSync(dir, { recursive: true, force: true })
 process.exit(problems.length ? 1 : 0)
