@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define LISTED_MAX 8u
+#define LISTED_MAX 3u
 
 /* A descriptor, or -1 with errno. */
 static int connect_to(const char *path)
@@ -62,12 +62,15 @@ static void list_others(const char *socket, char *ret, size_t size)
     *ret = '\0';
     snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - socket) : 0, socket);
     d = opendir(dir);
-    while (d && (e = readdir(d)) && n < LISTED_MAX) {
+    while (d && (e = readdir(d)) && n <= LISTED_MAX) {
         size_t len = strlen(ret);
 
-        if (is_other(dir, e->d_name, slash + 1)) {
-            snprintf(ret + len, size - len, "%s%.32s", n++ ? ", " : "; there is ", e->d_name);
+        if (!is_other(dir, e->d_name, slash + 1)) {
+            continue;
         }
+        snprintf(ret + len, size - len, "%s%.48s", n == 0 ? "; there is " : ", ",
+                 n < LISTED_MAX ? e->d_name : "and others: see --config and --socket");
+        n++;
     }
     if (d) {
         closedir(d);
@@ -92,7 +95,7 @@ static int check_server(int fd, const char *socket_path, struct fn_error *reterr
 /* Asked beforehand, because libcurl's texts do not tell the reason. */
 static int call_probe(const char *socket, struct fn_error *reterr)
 {
-    char others[LISTED_MAX * 36];
+    char others[(LISTED_MAX + 1) * 52];
     int fd = connect_to(socket);
     int err = errno;
     int r;

@@ -83,7 +83,7 @@ const struct config_variable config_variables[] = {
     { "DOCKER_HOST", SECTION_DRIVER, "docker_host", FORM_AS_IS, 0, NULL },
     { "DOCKER_TLS_VERIFY", SECTION_DRIVER, "tls_verify", FORM_SAID, 0, NULL },
     { "DOCKER_CERT_PATH", SECTION_DRIVER, "cert_path", FORM_AS_IS, 0, NULL },
-    NONE("FN_DS_DB_PING_MAX_RETRIES", "the store is a file"),
+    NONE("FN_DS_DB_PING_MAX_RETRIES", "fnd tries to reach the store by a rule of its own"),
     NONE("FN_ZIPKIN_URL", "traces go to a collector by OTLP: traces.endpoint"),
     NONE("FN_JAEGER_URL", "traces go to a collector by OTLP: traces.endpoint"),
     NONE("FN_PROCESS_COLLECTOR_LIST", "metrics of other processes are not collected"),

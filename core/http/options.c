@@ -6,7 +6,8 @@
 #define AT(field) offsetof(struct http_port, field)
 static const struct fn_opt port_rows[] = {
     OPT("listen", STR, AT(listen), ":8080", 1, 256,
-        "Address of the HTTP port: host:port, [ipv6]:port, :port (all addresses) or unix:/path."),
+        "Address of the HTTP port: host:port, [ipv6]:port, :port (all addresses) or unix:/path. "
+        "When absent, node `api` listens at 127.0.0.1:8080."),
     OPT_ABSENT("tls", STR, AT(tls), 1, 64,
                "Name of the entry of `tls:` whose certificate the HTTP port uses, which makes it "
                "an HTTPS port. When absent: the entry named TLSWebServer if there is one, else "

@@ -357,12 +357,15 @@ bool net_identity_has_peer(const struct net_identity *i, const char *name)
     return found;
 }
 
-/* A text without NUL inside: "good\0evil" is nobody's name. */
+/* A text without NUL inside: "good\0evil" is nobody's name. Nor is one of wide characters, whose
+ * bytes may read as another. */
 static bool take_text(const ASN1_STRING *s, char *ret, size_t cap)
 {
     int len = s ? ASN1_STRING_length(s) : 0;
+    int type = s ? ASN1_STRING_type(s) : 0;
 
-    if (len <= 0 || (size_t)len >= cap || memchr(ASN1_STRING_get0_data(s), '\0', (size_t)len)) {
+    if (type == V_ASN1_BMPSTRING || type == V_ASN1_UNIVERSALSTRING || len <= 0 ||
+        (size_t)len >= cap || memchr(ASN1_STRING_get0_data(s), '\0', (size_t)len)) {
         return false;
     }
     memcpy(ret, ASN1_STRING_get0_data(s), (size_t)len);

@@ -319,8 +319,8 @@ static void check_duplicate(struct plugin_check *c, const char *who, const struc
 
     LIST_FOREACH(other, &c->host->files, link) {
         if (other->round == c->host->round && plugin_factory_find(other, f->kind, f->name)) {
-            plugin_problem(c, FN_E_EXISTS, "PLG916", "%s: already offered by %s", who,
-                           other->path);
+            plugin_problem(c, FN_E_EXISTS, "PLG916",
+                           "%s: already offered by %s; expected another name", who, other->path);
         }
     }
 }

@@ -9,7 +9,7 @@
 /* ---- peers ----------------------------------------------------------------------------------- */
 
 enum peer_state {
-    PEER_IDLE,     /* eager: the timer dials again */
+    PEER_DOWN,     /* eager: the timer dials again */
     PEER_DIALLING, /* dial */
     PEER_SETTLING, /* conn, whose settings the timer waits for */
     PEER_UP,       /* conn */

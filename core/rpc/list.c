@@ -9,7 +9,7 @@ void rpc_walk_peers(struct rpc *r, struct walk *w)
 bool rpc_walk_next_peer(struct rpc *r, struct walk *w, struct rpc_peer_row *ret)
 {
     static const char *const waits[PEER_STATES_N] = {
-        [PEER_IDLE] = "its next dial",
+        [PEER_DOWN] = "its next dial",
         [PEER_DIALLING] = "its answer to a dial",
         [PEER_SETTLING] = "its HTTP/2 settings",
         [PEER_UP] = "nothing",

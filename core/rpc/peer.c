@@ -1,11 +1,11 @@
 /* Peers: who is dialled, and when again.
  *
- *   IDLE ──▶ DIALLING ──▶ SETTLING ──▶ UP       each of the last three ──▶ IDLE, all ──▶ CLOSED
+ *   DOWN ──▶ DIALLING ──▶ SETTLING ──▶ UP       each of the last three ──▶ DOWN, all ──▶ CLOSED
  *
- *   IDLE to DIALLING      dial(): the timer of an eager one, or peer_want()
+ *   DOWN to DIALLING      dial(): the timer of an eager one, or peer_want()
  *   DIALLING to SETTLING  on_dialled(): p->conn is there and takes no calls yet
  *   SETTLING to UP        on_ready(): its settings came; changed() is told, as when it is lost
- *   to IDLE               failed(): p->why says the reason, and the next dial is a pause away
+ *   to DOWN               failed(): p->why says the reason, and the next dial is a pause away
  *   to CLOSED             peer_close(): no callback any more
  *
  * Dials are at least a pause apart, counted from one to the next; the pause grows from
@@ -24,13 +24,13 @@
 #define PAUSE_FACTOR_10 16 /* tenths */
 
 static const uint32_t follows[PEER_STATES_N] = {
-    [PEER_IDLE] = STATE(PEER_DIALLING) | STATE(PEER_CLOSED),
-    [PEER_DIALLING] = STATE(PEER_SETTLING) | STATE(PEER_IDLE) | STATE(PEER_CLOSED),
-    [PEER_SETTLING] = STATE(PEER_UP) | STATE(PEER_IDLE) | STATE(PEER_CLOSED),
-    [PEER_UP] = STATE(PEER_IDLE) | STATE(PEER_CLOSED),
+    [PEER_DOWN] = STATE(PEER_DIALLING) | STATE(PEER_CLOSED),
+    [PEER_DIALLING] = STATE(PEER_SETTLING) | STATE(PEER_DOWN) | STATE(PEER_CLOSED),
+    [PEER_SETTLING] = STATE(PEER_UP) | STATE(PEER_DOWN) | STATE(PEER_CLOSED),
+    [PEER_UP] = STATE(PEER_DOWN) | STATE(PEER_CLOSED),
     [PEER_CLOSED] = 0,
 };
-static const char *const names[PEER_STATES_N] = { "idle", "dialling", "settling", "up", "closed" };
+static const char *const names[PEER_STATES_N] = { "down", "dialling", "settling", "up", "closed" };
 const struct states peer_states = { "peer", names, follows, PEER_STATES_N };
 
 static int64_t now_of(const struct peer *p)
@@ -87,7 +87,7 @@ static void peer_tell(struct peer *p, bool up, const char *why)
 
 static void failed(struct peer *p, const char *why)
 {
-    peer_enter(p, PEER_IDLE);
+    peer_enter(p, PEER_DOWN);
     snprintf(p->why, sizeof(p->why), "%s", why);
     peer_tell(p, false, p->why);
     raws_fail(p, p->why);
@@ -205,14 +205,14 @@ static void peer_on_timer(struct env_timer *t)
 
 bool peer_want(struct peer *p)
 {
-    if (p->state != PEER_IDLE) {
+    if (p->state != PEER_DOWN) {
         return true;
     }
     if (p->eager || now_of(p) < p->next_ns) {
         return false;
     }
     dial(p);
-    return p->state != PEER_IDLE;
+    return p->state != PEER_DOWN;
 }
 
 bool peer_takes_calls(const struct peer *p)

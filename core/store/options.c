@@ -9,7 +9,8 @@ static const struct fn_opt rows[] = {
       .doc = "Where apps, functions and triggers are kept: sqlite3://<path of a file>, which is "
              "made when it is missing, or postgres://<user>:<password>@<host>:<port>/<database>, "
              "as libpq takes it, for several API nodes with one database. When absent: node `api` "
-             "uses data/fn.db in its working directory, as Go Fn; node `full` has no API.",
+             "and `fnd run` without a file use data/fn.db in the working directory, as Go Fn; node "
+             "`full` of a file has no API.",
       .type = FN_OPT_STR,
       .offset = AT(url),
       .min = 1,

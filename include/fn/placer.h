@@ -50,7 +50,7 @@ struct fn_runner {
     const char *address;  /* "host:port" or "unix:/path" */
     const char *tls_name; /* NULL = host part of address */
     uint64_t capacity_mb; /* 0 = unknown */
-    uint32_t weight;      /* 1 = normal */
+    uint32_t weight;      /* 1..65535; 1 = normal */
     uint32_t flags;       /* FN_RUNNER_* */
     int64_t since_ns;     /* when the group first listed it; set by the host, pools leave 0 */
     const char *labels;   /* what kind of machine it is (labels.h); NULL = nothing is known */
@@ -116,8 +116,8 @@ struct fn_ask {
     const struct fn_snapshot *snap; /* the same one for a whole round; n may be 0 */
     const uint32_t *inflight;       /* snap->n numbers: calls of this LB per runner */
     void *session; /* session_size bytes, aligned to 16, zeroed at FN_WHY_START; the call's own */
-    uint32_t attempts;              /* attempts made so far */
-    uint32_t last_index;            /* of the last attempt; valid when attempts > 0 */
+    uint32_t attempts;              /* TRYs so far, also those that the host refused by itself */
+    uint32_t last_index;            /* of the last TRY, in the list of its round; attempts > 0 */
     int32_t last_code;              /* FN_E_* of the last attempt */
     uint32_t round;                 /* WAITs answered so far */
     uint64_t inflight_total;        /* sum of inflight[] */
@@ -131,12 +131,15 @@ struct fn_answer {
     uint32_t verdict; /* FN_TRY, FN_WAIT, FN_GIVE_UP */
     uint32_t index;
     uint32_t wake_mask; /* FN_WAKE_* */
-    /* The host clamps it to [placement.retry_min, deadline] and adds jitter; INT64_MAX: until a wake
+    /* Shortest time until it is asked again; a wake of wake_mask or the deadline ends it. The host
+     * waits longer if it must: lb.retry_min, doubled with each round up to lb.retry_max, and 100 ms
+     * for each attempt of the last round; up to a quarter is added at random. INT64_MAX: only a wake
      * or the deadline. */
     int64_t wait_ns;
     int32_t code;       /* FN_GIVE_UP: FN_E_*; 0 = FN_E_UNAVAILABLE */
     uint32_t reserved0;
-    char note[FN_NOTE_MAX]; /* why, in a word or two for `fnd why`: "home", "jump 2"; may be "" */
+    /* why, in a word or two for `fnd why`: "home", "jump 2"; NUL-terminated ASCII, may be "" */
+    char note[FN_NOTE_MAX];
 };
 
 /* How an attempt ended; one that a placer does not know is treated as FN_DONE_FAILED. */
@@ -160,8 +163,9 @@ struct fn_placer_ops {
     struct fn_hdr hdr;     /* FN_MAGIC_PLACER */
     uint32_t session_size; /* <= FN_PLACER_SESSION_MAX; host memory, no destructor */
     uint32_t flags;        /* 0 */
-    /* [loop] required, <= 50 us. Returns 0 with *ret filled, or FN_E_*, which ends the call. An
-     * answer outside of the rules ends the call with blame FN_BLAME_PLUGIN. A runner that drains or
+    /* [loop] required; up to 50 us, also among 10 000 runners: above 1 ms it is counted, and three
+     * times within 10 s bring the fallback placer. Returns 0 with *ret filled, or FN_E_*, which ends
+     * the call. An answer outside of the rules ends the call with blame FN_BLAME_PLUGIN. A runner that drains or
      * is not connected is refused by the host without an attempt, and the placer is asked again with
      * FN_WHY_UNREACHABLE; after snap->n + 16 such answers in a row the host waits by itself. */
     int (*decide)(void *inst, const struct fn_ask *ask, struct fn_answer *ret);

@@ -2,8 +2,8 @@
  *
  * For pools and whoever else talks to a service of its own. A channel reconnects by itself. A call
  * ends exactly once through its callbacks, which run on the loop and never from inside the function
- * that started the call; none comes after destroy() has begun. In the simulated host the other side
- * is a script. */
+ * that started the call; none comes after destroy() has begun. In `fnkit check` the other side is a
+ * script; `fnkit sim` does not offer the interface. */
 #ifndef FN_RPC_H
 #define FN_RPC_H
 

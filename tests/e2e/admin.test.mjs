@@ -55,7 +55,7 @@ describe('fnd calls, containers, peers', () => {
   })
 
   it('tell which runner is not connected, and why', async () => {
-    await until('it was dialled', async () => askJson(lb, 'peers').peers.some((p) => p.state === 'idle'))
+    await until('it was dialled', async () => askJson(lb, 'peers').peers.some((p) => p.state === 'down'))
     const { peers } = askJson(lb, 'peers')
     const dead = peers.find((p) => p.address === '127.0.0.1:1')
     assert.match(dead.why, /refused/)

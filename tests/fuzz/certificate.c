@@ -1,8 +1,9 @@
 /* The names of a peer's certificate. The first byte says what the rest is:
  *
  *   d   a certificate, DER
- *   n   lines that make one: a letter for the kind, U a URI, D a DNS name, C the common name, M
- * mail; then the name, in which a tilde is a NUL
+ *   n   lines that make one: a letter for the kind, then the name, in which a tilde is a NUL
+ *
+ * Kinds: U a URI, D a DNS name, C the common name, B one of wide characters, M mail.
  *
  * A peer is allowed if and only if one of its names is, each as a whole; the name that it is told
  * by is the first one, or none, and never a part of one. */
@@ -45,10 +46,11 @@ static X509 *make_certificate(const struct name *names, uint32_t n)
 
     fuzz_expect(cert && alternatives, "no memory");
     for (uint32_t i = 0; i < n; i++) {
-        if (names[i].kind == 'C') {
+        if (names[i].kind == 'C' || names[i].kind == 'B') {
             fuzz_expect(X509_NAME_add_entry_by_NID(X509_get_subject_name(cert), NID_commonName,
-                                                   V_ASN1_UTF8STRING, names[i].text,
-                                                   (int)names[i].len, -1, 0),
+                                                   names[i].kind == 'C' ? V_ASN1_UTF8STRING
+                                                                        : V_ASN1_BMPSTRING,
+                                                   names[i].text, (int)names[i].len, -1, 0),
                         "no memory");
         } else {
             add_alternative(alternatives, &names[i]);
@@ -64,18 +66,20 @@ static X509 *make_certificate(const struct name *names, uint32_t n)
 static uint32_t read_names(struct fuzz_in in, struct name names[NAMES_MAX])
 {
     uint32_t n = 0;
-    bool has_common = false;
+    bool has_common = false, common;
 
     while (in.len > 0 && n < NAMES_MAX) {
         struct fuzz_in line = fuzz_line(&in);
         struct name *name = &names[n];
 
-        name->kind = fuzz_mode(&line, "UDCM");
+        name->kind = fuzz_mode(&line, "UDCMB");
         name->len = line.len < sizeof(name->text) ? line.len : sizeof(name->text);
-        if (name->kind == 'C' && (has_common || name->len == 0)) {
+        common = name->kind == 'C' || name->kind == 'B';
+        name->len -= name->kind == 'B' ? name->len % 2 : 0; /* two bytes a character */
+        if (common && (has_common || name->len == 0)) {
             continue;
         }
-        has_common = has_common || name->kind == 'C';
+        has_common = has_common || common;
         for (size_t i = 0; i < name->len; i++) {
             name->text[i] = line.at[i] == '~' ? 0 : (unsigned char)line.at[i];
         }
@@ -135,7 +139,8 @@ static void expect_names(X509 *cert, const struct name *names, uint32_t n)
     bool allowed = false;
 
     for (uint32_t i = 0; i < n; i++) {
-        allowed = allowed || (names[i].kind != 'M' && is_allowed(&names[i]));
+        allowed =
+            allowed || (names[i].kind != 'M' && names[i].kind != 'B' && is_allowed(&names[i]));
     }
     for (const char *kind = "UDC"; *kind && !first; kind++) {
         first = first_of(names, n, *kind, CAP_BYTES);

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #define HEAD_BYTES 9u
-#define TIMES_BITS 11u        /* of a repetition: 2048 times at most */
-#define LINE_BYTES (1u << 18) /* of one line's frames */
+#define TIMES_BITS 11u         /* of a repetition: 2048 times at most */
+#define LINE_BYTES (1u << 18)  /* of one line */
+#define INPUT_BYTES (1u << 20) /* of all that is sent at once */
 #define UNKNOWN_TYPE 0xfbu
 #define REFUSED_STREAM 7u
+#define ID_MASK 0x7fffffffu
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define PREFACE_BYTES (sizeof(PREFACE) - 1)
 
@@ -58,10 +60,9 @@ static void add_escape(struct buf *b, struct fuzz_in *in)
     }
 }
 
-/* Up to `end`, which is taken. */
-static void add_until(struct buf *b, struct fuzz_in *in, int end)
+static void add_bytes(struct buf *b, struct fuzz_in *in)
 {
-    while (in->len > 0 && *in->at != end) {
+    while (in->len > 0) {
         unsigned c = fuzz_byte(in);
 
         if (c == '\\') {
@@ -70,7 +71,6 @@ static void add_until(struct buf *b, struct fuzz_in *in, int end)
             add_byte(b, c);
         }
     }
-    (void)fuzz_byte(in);
 }
 
 /* ---- fields ---------------------------------------------------------------------------------- */
@@ -104,10 +104,10 @@ static void add_literal(struct buf *b, struct fuzz_in in, bool keep)
     const char *colon = in.len > 1 ? memchr(in.at + 1, ':', in.len - 1) : NULL;
     struct fuzz_in left = { in.at, colon ? (size_t)(colon - in.at) : in.len };
 
-    add_until(&name, &left, -1);
+    add_bytes(&name, &left);
     in = (struct fuzz_in){ colon ? colon + 1 : "",
                            colon ? in.len - (size_t)(colon + 1 - in.at) : 0 };
-    add_until(&value, &in, -1);
+    add_bytes(&value, &in);
     add_byte(b, keep ? 0x40 : 0);
     add_string(b, &name);
     add_string(b, &value);
@@ -128,7 +128,7 @@ static void add_field(struct buf *b, struct fuzz_in in)
     if (first == '#') {
         add_integer(b, 0x80, 7, index_of(fuzz_byte(&rest)));
     } else if (first == '%') {
-        add_until(b, &rest, -1);
+        add_bytes(b, &rest);
     } else if (first != '\0') {
         add_literal(b, first == '+' ? rest : in, first == '+');
     }
@@ -174,7 +174,7 @@ static void add_message(struct buf *b, struct fuzz_in in)
 {
     struct buf message = BUF_INIT(0);
 
-    add_until(&message, &in, -1);
+    add_bytes(&message, &in);
     add_byte(b, 0);
     for (int shift = 24; shift >= 0; shift -= 8) {
         add_byte(b, (unsigned)(message.len >> shift) & 0xff);
@@ -190,7 +190,7 @@ static void add_payload(struct buf *b, char type, struct fuzz_in in)
     } else if (type == 'D' && in.len > 0 && *in.at == '>') {
         add_message(b, (struct fuzz_in){ in.at + 1, in.len - 1 });
     } else {
-        add_until(b, &in, -1);
+        add_bytes(b, &in);
     }
 }
 
@@ -210,8 +210,10 @@ static void add_frame(struct buf *out, struct fuzz_in in)
     head[4] = (unsigned char)flags;
     memset(head + 5, 0, 3);
     head[8] = (unsigned char)stream;
-    add(out, head, sizeof(head));
-    add(out, payload.data, payload.len);
+    if (sizeof(head) + payload.len <= LINE_BYTES) {
+        add(out, head, sizeof(head));
+        add(out, payload.data, payload.len);
+    }
     buf_finish(&payload);
 }
 
@@ -232,12 +234,11 @@ static bool add_line(struct buf *out, struct fuzz_in *in)
     }
     if (line.len > 0 && *line.at == '=') {
         (void)fuzz_byte(&line);
-        wire.raw = true;
-        add_until(&frames, &line, -1);
+        add_bytes(&frames, &line);
     } else if (line.len > 0) {
         add_frame(&frames, line);
     }
-    for (size_t n = 0; times > 0 && n + frames.len <= LINE_BYTES; n += frames.len, times--) {
+    while (times-- > 0 && frames.len > 0 && out->len + frames.len <= INPUT_BYTES) {
         fuzz_expect(buf_add(out, frames.data, frames.len) == 0, "no memory");
     }
     buf_finish(&frames);
@@ -254,11 +255,11 @@ static uint32_t u32(const unsigned char *at)
 static void see(struct h2_seen *s, const unsigned char *frame, size_t len)
 {
     unsigned type = frame[3];
-    uint32_t id = u32(frame + 5), word = len >= 4 ? u32(frame + HEAD_BYTES) : 0;
+    uint32_t id = u32(frame + 5) & ID_MASK, word = len >= 4 ? u32(frame + HEAD_BYTES) : 0;
     struct h2_seen_stream *st = id > 0 && id < H2_STREAMS_SEEN ? &s->streams[id] : NULL;
 
-    if (type == H2_GOAWAY && word < s->taken_max) {
-        s->taken_max = word;
+    if (type == H2_GOAWAY && (word & ID_MASK) < s->taken_max) {
+        s->taken_max = word & ID_MASK;
     } else if (st && type == H2_RESET) {
         st->reset = true;
         st->refused = st->refused || word == REFUSED_STREAM;
@@ -273,7 +274,7 @@ static void see(struct h2_seen *s, const unsigned char *frame, size_t len)
 static void expect_frame(const struct h2_seen *s, const unsigned char *frame)
 {
     unsigned type = frame[3];
-    uint32_t id = u32(frame + 5);
+    uint32_t id = u32(frame + 5) & ID_MASK;
     const struct h2_seen_stream *st = &s->streams[id < H2_STREAMS_SEEN ? id : 0];
 
     fuzz_expect(type <= H2_CONTINUATION && type != H2_PUSH, "a frame of type %u", type);
@@ -345,9 +346,10 @@ void wire_open(int fd, bool to_client)
 {
     wire.fd = fd;
     wire.to_client = to_client;
-    wire.closed = wire.raw = false;
+    wire.closed = false;
     wire.in = (struct h2_seen){ .preface = to_client ? PREFACE_BYTES : 0, .taken_max = UINT32_MAX };
-    wire.out = (struct h2_seen){ .taken_max = UINT32_MAX };
+    wire.out =
+        (struct h2_seen){ .preface = to_client ? 0 : PREFACE_BYTES, .taken_max = UINT32_MAX };
 }
 
 static void send_all(struct buf *out)
@@ -358,7 +360,10 @@ static void send_all(struct buf *out)
     while (done < out->len && !wire.closed) {
         ssize_t n = send(wire.fd, out->data + done, out->len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        done += n > 0 ? (size_t)n : 0;
+        if (n > 0) {
+            seen_add(&wire.out, out->data + done, (size_t)n, false);
+            done += (size_t)n;
+        }
         calm_run(&wire.calm);
         fuzz_expect(++turns < CALM_TRIES_MAX, "%zu bytes are never read", out->len - done);
     }
@@ -370,7 +375,6 @@ bool wire_send_line(struct fuzz_in *in)
     struct buf out = BUF_INIT(0);
     bool is_line = add_line(&out, in);
 
-    seen_add(&wire.out, out.data, out.len, false);
     send_all(&out);
     buf_finish(&out);
     return is_line;
@@ -388,7 +392,6 @@ void wire_send_lines(struct fuzz_in in, char mode)
     }
     while (add_line(&out, &in)) {
     }
-    seen_add(&wire.out, out.data, out.len, false);
     send_all(&out);
     buf_finish(&out);
 }

@@ -1,22 +1,23 @@
 /* Fuzz: HTTP/2 as lines of text, which a corpus can hold and be read by, and the frames that come
- * back.
- *
- * A line is a frame: a letter for its type, one for its stream, one for its flags, then its
- payload.
+ * back. A line is a frame: a letter for its type, one for its stream, one for its flags, then its
+ * payload.
  *
  *   type     D data  H headers  P priority  R reset  S settings  U push  I ping  G goaway
  *            W window update  C continuation  X one that nobody knows
- *            * the frame behind it, many times: "*6IZ.whatever" 64 times; = bytes as they are
+ *            * the frame behind it, many times: "*6IZ.whatever" 64 times
+ *            = bytes as they are
  *   stream   0..9 is its number, a..z are 11, 13, 15 ...; Z is 0
  *   flags    . none  e END_STREAM, or ACK  h END_HEADERS  b both  p PADDED; others are the bits
  *   payload  of H and C: "name:value" fields with '|' between them, "+name:value" for the table,
  *            "#" and a field's place in the tables, 0..9, a..z (10..35), '>' (62) ..,
-            "%" and bytes as they are;
+ *            "%" and bytes as they are;
  *            of D behind '>': a gRPC message, its prefix is put in front;
  *            else bytes
  *
  * In bytes and values \n, \\, \0 to \7 and \xHH stand for what they do in C, and \* and a letter
- * for the byte in front of it, many times. */
+ * for the byte in front of it, many times.
+ *
+ * Time is real: what an input makes end within milliseconds may not end the same way twice. */
 #ifndef TESTS_FUZZ_H2_H
 #define TESTS_FUZZ_H2_H
 
@@ -58,7 +59,6 @@ struct h2_wire {
     int fd;
     bool to_client;
     bool closed;   /* by the other side */
-    bool raw;      /* bytes went as they are: where frames end is not known */
     uint64_t news; /* a target adds one for each callback */
     struct h2_seen in, out;
 };

@@ -5,8 +5,7 @@
  * up behind the head, /e is an error; others give the body back.
  *
  * A request holds nothing that HTTP/1.1 could read otherwise. The handler ends it or is told that
- * it is gone, once; a stream is answered once, nothing comes behind its end, and no memory of a
- * body stays. */
+ * it is gone, once; nothing comes behind the end of a stream, and no memory of a body stays. */
 #include "h2.h"
 
 #include <errno.h>
@@ -53,9 +52,17 @@ static void expect_line(const char *text, const char *what)
     fuzz_expect(!text || !strpbrk(text, "\r\n"), "%s of several lines: %s", what, text);
 }
 
+static void expect_length(const struct http_request *req, const struct header *h)
+{
+    if (strcmp(h->name, "Content-Length") == 0) {
+        fuzz_expect(strtoull(h->value, NULL, 10) == req->body->bytes.len, "%s of %zu bytes",
+                    h->value, req->body->bytes.len);
+    }
+}
+
 static void expect_request(const struct http_request *req)
 {
-    fuzz_expect(req->h2, "a request of HTTP/1.1");
+    fuzz_expect(req->h2 && req->method[0], "a request of HTTP/1.1");
     expect_line(req->method, "method");
     expect_line(req->target, "target");
     expect_line(req->host, "host");
@@ -68,6 +75,7 @@ static void expect_request(const struct http_request *req)
         fuzz_expect(h->name[0] && !strpbrk(h->name, " \t\r\n:"), "header %s", h->name);
         fuzz_expect(strcmp(h->name, "Transfer-Encoding") != 0 && strcmp(h->name, "Connection") != 0,
                     "%s: %s", h->name, h->value);
+        expect_length(req, h);
     }
     fuzz_expect(req->body->bytes.len <= (size_t)limits.body_bytes_max, "%zu bytes",
                 req->body->bytes.len);
@@ -81,6 +89,11 @@ static void on_gone(struct http_request *req)
     LIST_REMOVE(s, link);
     free(s);
     http_answer_end(req);
+}
+
+static void on_gone_late(struct http_request *req)
+{
+    fuzz_expect(false, "%s is gone behind its answer", req->path);
 }
 
 static void show_more(struct served *s)
@@ -124,6 +137,7 @@ static void on_request(void *ud, struct http_request *req)
     (void)ud;
     wire.news++;
     expect_request(req);
+    req->on_gone = on_gone_late;
     switch (req->path[0] == '/' ? req->path[1] : '\0') {
     case 'l':
         s = served_by(req);
@@ -158,13 +172,12 @@ static void answer_late(void)
 
         LIST_REMOVE(s, link);
         free(s);
-        req->on_gone = NULL;
+        req->on_gone = on_gone_late;
         http_answer(req, 200, NULL, "late", 4);
     }
 }
 
-/* ---- the server -------------------------------------------------------------------------------
- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static void server_end(void)
 {

@@ -529,6 +529,8 @@ async function end() {
   await engine?.stop()
   keeper.close()
   spawnSync('ip', ['addr', 'del', `${address}/32`, 'dev', 'lo'], { stdio: 'ignore' })
+  // What a killed machine had mounted the next one removes; behind the last there is none.
+  for (const at of mounts(path.join(dir, 's'))) spawnSync('umount', ['--lazy', at.split(' ')[4]], { stdio: 'ignore' })
   for (const at of mounts(dir)) problem(`mounted at the end: ${at}`)
 }
 

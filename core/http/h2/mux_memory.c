@@ -1,10 +1,12 @@
 /* The memory of a session: malloc()'s, but for the queue of streams that have something to send.
  *
- * When that queue cannot grow, nghttp2 1.52 frees an answer that its stream still has, and later
- * frees it again (session_attach_stream_item(), mended in later versions). So the queue gets all
- * the memory that it can need before there is a stream, and never asks for more. It is the first
- * thing for which a session with a stream has realloc() make QUEUE_FIRST_BYTES of nothing; there is
- * one of it, since all streams are of the same rank. */
+ * When that queue cannot grow, nghttp2 before 1.61 frees an answer that its stream still has, and
+ * later frees it again (session_attach_stream_item()). So the queue gets all the memory that it can
+ * need before there is a stream, and never asks for more.
+ *
+ * There is one queue: settle() turns RFC 7540's priorities off, rank_as_all() makes ranks equal. It
+ * is known by its first size. Nothing but queues and buffers of frames, which are larger, is
+ * made by realloc(). */
 #include <http/h2/mux_int.h>
 
 #include <stdlib.h>

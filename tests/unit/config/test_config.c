@@ -517,7 +517,7 @@ static const struct {
       "CFG708 unknown variable \"FN_FREEZE_IDLE_MSECS_FILE\"",
       0 },
     { { "FN_DS_DB_PING_MAX_RETRIES=3" },
-      "CFG710 FN_DS_DB_PING_MAX_RETRIES has no effect: the store is a file\n",
+      "CFG710 FN_DS_DB_PING_MAX_RETRIES has no effect: fnd tries to reach the store by a rule of its own\n",
       0 },
     { { "FN_DB_URL=mysql://root:secret@tcp(db)/fn" },
       "CFG706 FN_DB_URL, got \"mysql\"; expected sqlite3://<path of a file> or "

@@ -531,7 +531,7 @@ START_TEST(same_factory_in_two_files)
     ck_assert_int_eq(plugin_file_open(h, sample_path("good"), &f, NULL), 0);
     ck_assert_int_eq(plugin_file_check(h, path, &twin, &lines, NULL), FN_E_EXISTS);
     snprintf(real, sizeof(real), "%s", plugin_file_path(f));
-    snprintf(wanted, sizeof(wanted), "PLG916 %s: " P "already offered by %s\n", path, real);
+    snprintf(wanted, sizeof(wanted), "PLG916 %s: " P "already offered by %s; expected another name\n", path, real);
     ck_assert_str_eq(buf_text(&lines), wanted);
     buf_finish(&lines);
     plugin_host_destroy(h);

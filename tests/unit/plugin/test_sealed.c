@@ -244,7 +244,7 @@ START_TEST(signatures)
     path = unsigned_copy("create-fails");
     sign(other, path, false);
     /* The same factory a second time, after the signature was good. */
-    snprintf(wanted, sizeof(wanted), "PLG916 %s: placer/sample: already offered by %s/good.so\n", path,
+    snprintf(wanted, sizeof(wanted), "PLG916 %s: placer/sample: already offered by %s/good.so; expected another name\n", path,
              temp_dir());
     expect_lines(h, path, NULL, FN_E_EXISTS, wanted);
     EVP_PKEY_free(other);
