@@ -133,8 +133,8 @@ struct fn_answer {
     uint32_t wake_mask; /* FN_WAKE_* */
     /* Shortest time until it is asked again; a wake of wake_mask or the deadline ends it. The host
      * waits longer if it must: lb.retry_min, doubled with each round up to lb.retry_max, and 100 ms
-     * for each attempt of the last round; up to a quarter is added at random. INT64_MAX: only a wake
-     * or the deadline. */
+     * for each attempt of the last round; up to a quarter is added at random. INT64_MAX: only a
+     * wake or the deadline. */
     int64_t wait_ns;
     int32_t code;       /* FN_GIVE_UP: FN_E_*; 0 = FN_E_UNAVAILABLE */
     uint32_t reserved0;
@@ -164,10 +164,11 @@ struct fn_placer_ops {
     uint32_t session_size; /* <= FN_PLACER_SESSION_MAX; host memory, no destructor */
     uint32_t flags;        /* 0 */
     /* [loop] required; up to 50 us, also among 10 000 runners: above 1 ms it is counted, and three
-     * times within 10 s bring the fallback placer. Returns 0 with *ret filled, or FN_E_*, which ends
-     * the call. An answer outside of the rules ends the call with blame FN_BLAME_PLUGIN. A runner that drains or
-     * is not connected is refused by the host without an attempt, and the placer is asked again with
-     * FN_WHY_UNREACHABLE; after snap->n + 16 such answers in a row the host waits by itself. */
+     * times within 10 s bring the fallback placer. Returns 0 with *ret filled, or FN_E_*, which
+     * ends the call. An answer outside of the rules ends it with blame FN_BLAME_PLUGIN. A runner
+     * that drains or is not connected is refused by the host without an attempt, and the placer is
+     * asked again with FN_WHY_UNREACHABLE; after snap->n + 16 such answers in a row the host waits
+     * by itself. */
     int (*decide)(void *inst, const struct fn_ask *ask, struct fn_answer *ret);
     /* [loop] optional: how each attempt ended. Not for TRYs that the host refused without an
      * attempt, nor for attempts whose client went away; ask->inflight counts right all the same. */
