@@ -42,6 +42,7 @@ static int builder_grow(struct fn_snap_builder *b)
     if (!block) {
         return FN_E_EXHAUSTED;
     }
+    memset(block->head, 0, sizeof(block->head));
     b->block = block;
     b->cap = cap;
     return 0;

@@ -72,9 +72,9 @@ struct source {
 };
 
 /* Plugins see the runners: one that frees them frees no block of the heap, which the C library
- * notices. */
+ * notices by the size that stands before it. */
 struct runner_block {
-    _Alignas(16) char head[16];
+    _Alignas(16) char head[16]; /* zeros */
     struct fn_runner runners[];
 };
 

@@ -16,8 +16,8 @@ const started = []
 let runner
 
 // A load balancer whose placer is file `name`; its factory bears the first word of it.
-async function lbWith(name, { factory = name.split('_')[0], more = '', plugins = '', args, wait } = {}) {
-  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, plugins: fast + plugins, args, more, wait,
+async function lbWith(name, { factory = name.split('_')[0], more = '', plugins = '', args, env, wait } = {}) {
+  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, plugins: fast + plugins, args, env, more, wait,
     placer: `{ use: ${factory}, file: ${so(name)} }` })
   started.push(lb)
   return lb
@@ -44,7 +44,7 @@ describe('crashes are attributed', () => {
   ]
   for (const [name, signal, sentence] of dies) {
     it(`${name} ends by ${signal}`, async () => {
-      const lb = await lbWith(name)
+      const lb = await lbWith(name, { env: { MALLOC_PERTURB_: '91' } }) // no word of the heap is good by chance
       assert.equal((await hello(lb)).status, 200)
       const answer = await evil(lb)
       assert.equal(answer.status, 0, 'the connection is cut')
