@@ -340,6 +340,19 @@ void log_write(uint32_t level, const char *msg, ...)
     }
 }
 
+void log_lines(uint32_t level, const char *text)
+{
+    char line[LOG_LINE_MAX];
+
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+
+        snprintf(line, sizeof(line), "%.*s", (int)len, text);
+        log_write(level, line, (char *)NULL);
+        text += len + (text[len] == '\n');
+    }
+}
+
 const char *log_num(int64_t n)
 {
     static _Thread_local char buffers[NUM_BUFFERS][NUM_BYTES];

@@ -42,6 +42,9 @@ int log_level_parse(const char *text, uint32_t *ret_level); /* Go Fn's words; FN
  * leaves its pair out. Numbers: log_num(). */
 void log_write(uint32_t level, const char *msg, ...) __attribute__((sentinel));
 
+/* Each line of `text` as a message of its own, as far as LOG_LINE_MAX. */
+void log_lines(uint32_t level, const char *text);
+
 /* Text of a number for the line being written; one of 16 rotating buffers of this thread. */
 const char *log_num(int64_t n);
 

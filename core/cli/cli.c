@@ -102,25 +102,25 @@ static void print_welcome(const struct config *c)
 
 static int cli_run(const struct cli_options *o, int argc, char **argv)
 {
+    struct start start = o->start;
     struct conf_problems p;
     struct config *c = NULL;
-    int r;
+    int r = EXIT_CONFIG;
 
     (void)argc;
     (void)argv;
     conf_problems_init(&p);
-    p.strict = o->start.strict;
-    config_load(o->start.config_path, environ, &c, &p);
-    r = p.n > 0 ? EXIT_CONFIG : EXIT_OK;
-    if (r == EXIT_OK || !start_check_tells(&o->start)) {
+    p.strict = start.strict;
+    config_load(start.config_path, environ, &c, &p);
+    if (p.n == 0) {
+        print_welcome(c);
+        start.warnings = buf_text(&p.text);
+        r = o->supervise || c->top->supervise ? supervise(c, &start, run_node)
+                                              : run_node(c, &start);
+    } else if (!start_check_tells(&start)) {
         cli_print_problems(&p);
     }
     conf_problems_finish(&p);
-    if (r == EXIT_OK) {
-        print_welcome(c);
-        r = o->supervise || c->top->supervise ? supervise(c, &o->start, run_node)
-                                           : run_node(c, &o->start);
-    }
     config_destroy(c);
     return r;
 }

@@ -16,15 +16,23 @@ struct giver {
     struct conf_problems *problems;
 };
 
-static int bind_refuse(const struct giver *g, const struct fn_opt *o, const char *got)
+/* near: what was probably meant, or NULL. */
+static int bind_refuse_near(const struct giver *g, const struct fn_opt *o, const char *got,
+                            const char *near)
 {
     struct buf rule = BUF_INIT(RULE_MAX);
 
     conf_print_rule(o, &rule);
-    conf_problem(g->problems, g->code, g->where, "%s, got %s; expected %s", g->key, got,
-                 buf_text(&rule));
+    conf_problem(g->problems, g->code, g->where, "%s, got %s; expected %s%s%s%s", g->key, got,
+                 buf_text(&rule), near ? "; did you mean \"" : "", near ? near : "",
+                 near ? "\"?" : "");
     buf_finish(&rule);
     return FN_E_INVALID;
+}
+
+static int bind_refuse(const struct giver *g, const struct fn_opt *o, const char *got)
+{
+    return bind_refuse_near(g, o, got, NULL);
 }
 
 static bool in_bounds(const struct fn_opt *o, int64_t n)
@@ -84,10 +92,11 @@ static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char 
 
     if (o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE) {
         const char *copy = arena_strdup(&v->texts->arena, text);
-        bool good = o->type == FN_OPT_STR ? in_bounds(o, (int64_t)strlen(text))
-                                          : is_choice(o->choices, text);
 
-        if (!good || !copy) {
+        if (o->type == FN_OPT_CHOICE && !is_choice(o->choices, text)) {
+            return bind_refuse_near(g, o, conf_quote(text), conf_nearest_choice(text, o->choices));
+        }
+        if (!copy || (o->type == FN_OPT_STR && !in_bounds(o, (int64_t)strlen(text)))) {
             return bind_refuse(g, o, conf_quote(text));
         }
         memcpy(field, &copy, sizeof(copy));

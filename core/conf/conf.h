@@ -16,7 +16,9 @@
 #define CONF_PROBLEMS_MAX   100
 
 struct conf_problems {
-    struct buf text; /* a line each */
+    struct buf text; /* a line each; those that follow one another with a place are in its order */
+    struct conf_line *lines;
+    uint32_t n_lines;
     uint32_t n;
     uint32_t warnings; /* lines that are only warnings (unknown FN_ variables) */
     bool strict;       /* warnings count as problems */
@@ -29,10 +31,11 @@ void conf_problems_finish(struct conf_problems *p);
  * counted. */
 void conf_problem(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
-/* The same for what does not keep a node from starting, unless p->strict. */
+/* The same for what does not keep a node from starting, unless p->strict: "CFG710 <where>: warning:
+ * <text>". */
 void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
-/* The same for what is worth a line and never a mistake. */
+/* The same for what is worth a line and never a mistake: "note:". */
 void conf_note(struct conf_problems *p, const char *code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* "text" with quotes, escaped, cut at 64 bytes, NULL as ""; one of 4 rotating buffers. */

@@ -8,8 +8,14 @@
 #include <conf/table.h>
 #include <string.h>
 
+#define CONF_WHERE_BYTES 512
+
 /* "fn.yaml:7:5"; one of the buffers of conf_where(). */
 const char *conf_where_at(const struct conf *c, int line, int column);
+
+/* The nearest of "a|b|c", or the first one that is part of the word or has it as a part, in letters
+ * of any case: "WARNING" is near "warn". NULL: none is. In a buffer of the thread. */
+const char *conf_nearest_choice(const char *word, const char *choices);
 
 struct conf_texts {
     struct arena arena;

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #define WHERE_BUFFERS 4
-#define WHERE_BYTES   512
 
 struct conf {
     struct arena arena;
@@ -47,11 +46,11 @@ struct builder {
 
 const char *conf_where_at(const struct conf *c, int line, int column)
 {
-    static _Thread_local char buffers[WHERE_BUFFERS][WHERE_BYTES];
+    static _Thread_local char buffers[WHERE_BUFFERS][CONF_WHERE_BYTES];
     static _Thread_local unsigned next;
     char *ret = buffers[next++ % WHERE_BUFFERS];
 
-    snprintf(ret, WHERE_BYTES, "%s:%d:%d", c->name, line, column);
+    snprintf(ret, CONF_WHERE_BYTES, "%s:%d:%d", c->name, line, column);
     return ret;
 }
 

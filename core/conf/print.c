@@ -88,13 +88,21 @@ static int print_list(struct buf *out, const struct fn_strlist *list)
     return buf_add_str(out, "]");
 }
 
-static int print_value(struct buf *out, const struct conf_values *v, const struct fn_opt *o)
+static bool is_secret(const struct conf_values *v, uint32_t i)
 {
+    bool given = v->source[i] && strcmp(v->source[i], "default") != 0;
+
+    return given && (v->opts[i].flags & FN_OPT_MAY_BE_SECRET);
+}
+
+static int print_value(struct buf *out, const struct conf_values *v, uint32_t i)
+{
+    const struct fn_opt *o = &v->opts[i];
     const void *field = conf_field(v, o);
     struct fn_strlist list;
     const char *text;
 
-    if (o->flags & FN_OPT_MAY_BE_SECRET) {
+    if (is_secret(v, i)) {
         return buf_add_str(out, "\"***\"");
     }
     switch (o->type) {
@@ -114,7 +122,7 @@ static int print_value(struct buf *out, const struct conf_values *v, const struc
 
 int conf_print_option(const struct conf_values *v, uint32_t i, struct buf *out)
 {
-    return print_value(out, v, &v->opts[i]);
+    return print_value(out, v, i);
 }
 
 int conf_print(const struct conf_values *v, int indent, struct buf *out)
@@ -129,7 +137,7 @@ int conf_print(const struct conf_values *v, int indent, struct buf *out)
             continue;
         }
         buf_printf(out, "%*s%s: ", indent, "", o->key);
-        print_value(out, v, o);
+        print_value(out, v, i);
         r = buf_printf(out, "  # %s\n", v->source[i]);
     }
     return r;
@@ -199,9 +207,11 @@ int conf_print_rule(const struct fn_opt *o, struct buf *out)
     case FN_OPT_CHOICE:
         return print_choices(out, o->choices);
     case FN_OPT_STRLIST:
-        return bounded
-                   ? buf_printf(out, "a list of %" PRId64 " to %" PRId64 " texts", o->min, o->max)
-                   : buf_add_str(out, "a list of texts");
+        buf_add_str(out, "a list of ");
+        if (bounded) {
+            buf_printf(out, "%" PRId64 " to %" PRId64 " ", o->min, o->max);
+        }
+        return buf_add_str(out, "texts such as [a, b]");
     default:
         return bounded
                    ? buf_printf(out, "a text of %" PRId64 " to %" PRId64 " bytes", o->min, o->max)

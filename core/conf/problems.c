@@ -1,12 +1,21 @@
 /* Problems: sentences for the operator, collected so that all are seen in one run. */
-#include <conf/conf.h>
+#include <conf/conf_int.h>
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define QUOTE_BYTES_MAX 64
 #define QUOTE_BUFFERS   4
+#define CHOICES_BYTES   512
+#define CHOICES_MAX     32
+#define PART_MIN        3 /* letters */
+
+struct conf_line {
+    char where[CONF_WHERE_BYTES]; /* "" = no place */
+    size_t len;
+};
 
 void conf_problems_init(struct conf_problems *p)
 {
@@ -16,6 +25,9 @@ void conf_problems_init(struct conf_problems *p)
 void conf_problems_finish(struct conf_problems *p)
 {
     buf_finish(&p->text);
+    free(p->lines);
+    p->lines = NULL;
+    p->n_lines = 0;
 }
 
 static bool was_told(struct conf_problems *p, struct buf *line)
@@ -30,22 +42,57 @@ static bool was_told(struct conf_problems *p, struct buf *line)
     return false;
 }
 
-/* False: it is there already. What there is no memory to tell counts all the same. */
-static bool add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                     va_list ap) __attribute__((format(printf, 4, 0)));
+static bool is_before(const char *where, const struct conf_line *line)
+{
+    return where[0] && line->where[0] && strverscmp(where, line->where) < 0;
+}
 
-static bool add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                     va_list ap)
+/* Before the lines of later places that are the last ones. A word about no memory stays behind
+ * all of them. */
+static int insert_line(struct conf_problems *p, const char *where, struct buf *line)
+{
+    struct conf_line *lines = realloc(p->lines, (p->n_lines + 1) * sizeof(*lines));
+    struct conf_line fresh = { .len = line->len };
+    size_t len = p->text.len;
+    uint32_t i = p->n_lines;
+    size_t at = 0;
+
+    p->lines = lines ? lines : p->lines;
+    if (!lines || buf_add(&p->text, line->data, line->len) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    snprintf(fresh.where, sizeof(fresh.where), "%s", where ? where : "");
+    while (i > 0 && is_before(fresh.where, &lines[i - 1])) {
+        i--;
+    }
+    for (uint32_t k = 0; k < i; k++) {
+        at += lines[k].len;
+    }
+    memmove(p->text.data + at + line->len, p->text.data + at, len - at);
+    memcpy(p->text.data + at, line->data, line->len);
+    memmove(&lines[i + 1], &lines[i], (p->n_lines - i) * sizeof(*lines));
+    lines[i] = fresh;
+    p->n_lines++;
+    return 0;
+}
+
+/* False: it is there already. What there is no memory to tell counts all the same. */
+static bool add_line(struct conf_problems *p, const char *code, const char *where,
+                     const char *weight, const char *fmt, va_list ap)
+    __attribute__((format(printf, 5, 0)));
+
+static bool add_line(struct conf_problems *p, const char *code, const char *where,
+                     const char *weight, const char *fmt, va_list ap)
 {
     struct buf line = BUF_INIT(0);
     bool fresh;
-    int r = buf_printf(&line, "%s%s%s%s", code ? code : "", code ? " " : "", where ? where : "",
-                       where ? ": " : "");
+    int r = buf_printf(&line, "%s%s%s%s%s", code ? code : "", code ? " " : "", where ? where : "",
+                       where ? ": " : "", weight);
 
     r = r < 0 ? r : buf_vprintf(&line, fmt, ap);
     r = r < 0 ? r : buf_add_str(&line, "\n");
     fresh = r < 0 || !was_told(p, &line);
-    if (fresh && (r < 0 || buf_add_str(&p->text, buf_text(&line)) < 0)) {
+    if (fresh && (r < 0 || insert_line(p, where, &line) < 0)) {
         buf_add_str(&p->text, "out of memory for this line\n");
     }
     buf_finish(&line);
@@ -60,19 +107,19 @@ void conf_problem(struct conf_problems *p, const char *code, const char *where, 
 
     if (p->n < CONF_PROBLEMS_MAX) {
         va_start(ap, fmt);
-        fresh = add_line(p, code, where, fmt, ap);
+        fresh = add_line(p, code, where, "", fmt, ap);
         va_end(ap);
     }
     p->n += fresh;
 }
 
-static bool note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                 va_list ap) __attribute__((format(printf, 4, 0)));
+static bool note(struct conf_problems *p, const char *code, const char *where, const char *weight,
+                 const char *fmt, va_list ap) __attribute__((format(printf, 5, 0)));
 
-static bool note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                 va_list ap)
+static bool note(struct conf_problems *p, const char *code, const char *where, const char *weight,
+                 const char *fmt, va_list ap)
 {
-    bool fresh = p->warnings >= CONF_PROBLEMS_MAX || add_line(p, code, where, fmt, ap);
+    bool fresh = p->warnings >= CONF_PROBLEMS_MAX || add_line(p, code, where, weight, fmt, ap);
 
     p->warnings += fresh;
     return fresh;
@@ -84,7 +131,7 @@ void conf_warning(struct conf_problems *p, const char *code, const char *where, 
     va_list ap;
 
     va_start(ap, fmt);
-    p->n += note(p, code, where, fmt, ap) && p->strict;
+    p->n += note(p, code, where, p->strict ? "" : "warning: ", fmt, ap) && p->strict;
     va_end(ap);
 }
 
@@ -93,7 +140,7 @@ void conf_note(struct conf_problems *p, const char *code, const char *where, con
     va_list ap;
 
     va_start(ap, fmt);
-    note(p, code, where, fmt, ap);
+    note(p, code, where, "note: ", fmt, ap);
     va_end(ap);
 }
 
@@ -182,4 +229,31 @@ const char *conf_nearest(const char *word, const char *const *known)
         }
     }
     return best;
+}
+
+/* The whole of it, in other letters, or enough of it to be no chance. */
+static bool is_part(const char *whole, const char *part)
+{
+    return strcasecmp(whole, part) == 0 ||
+           (strlen(part) >= PART_MIN && strcasestr(whole, part) != NULL);
+}
+
+const char *conf_nearest_choice(const char *word, const char *choices)
+{
+    static _Thread_local char words[CHOICES_BYTES];
+    const char *known[CHOICES_MAX + 1] = { NULL };
+    const char *near;
+    size_t n = 0;
+    char *save;
+
+    snprintf(words, sizeof(words), "%s", choices);
+    for (char *at = strtok_r(words, "|", &save); at && n < CHOICES_MAX;
+         at = strtok_r(NULL, "|", &save)) {
+        known[n++] = at;
+    }
+    near = conf_nearest(word, known);
+    for (size_t i = 0; !near && i < n; i++) {
+        near = is_part(word, known[i]) || is_part(known[i], word) ? known[i] : NULL;
+    }
+    return near;
 }

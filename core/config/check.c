@@ -30,16 +30,25 @@ void config_transport_tell(const struct config *c, const char *sentence, struct 
     config_tell(p, config_source_of(c, SECTION_GRPC, "transport"), sentence);
 }
 
-static void check_listen(struct config *c, struct conf_problems *p)
+static void check_address(struct config *c, enum config_section section, const char *listen,
+                          struct conf_problems *p)
 {
+    const char *rule = RULE_LISTEN;
     struct addr a;
 
-    if (addr_parse(c->http->listen, &a) < 0) {
-        config_refuse(c, SECTION_HTTP, "listen", c->http->listen, RULE_LISTEN, p);
+    if (addr_parse(listen, &a) == 0) {
+        return;
     }
-    if (addr_parse(c->grpc->listen, &a) < 0) {
-        config_refuse(c, SECTION_GRPC, "listen", c->grpc->listen, RULE_LISTEN, p);
+    if (listen[0] && listen[strspn(listen, "0123456789")] == '\0') {
+        rule = arena_printf(&c->priv->arena, RULE_LISTEN "; did you mean \":%s\"?", listen);
     }
+    config_refuse(c, section, "listen", listen, rule ? rule : RULE_LISTEN, p);
+}
+
+static void check_listen(struct config *c, struct conf_problems *p)
+{
+    check_address(c, SECTION_HTTP, c->http->listen, p);
+    check_address(c, SECTION_GRPC, c->grpc->listen, p);
 }
 
 /* Port 0 is another one for each. */

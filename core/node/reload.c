@@ -121,19 +121,6 @@ static void reload_count(struct reload *r, const char *result)
     metric_add(metric_series(r->reloads, (const char *[]){ result }), 1);
 }
 
-static void log_lines(uint32_t level, const char *text)
-{
-    char line[1024];
-
-    while (*text) {
-        size_t len = strcspn(text, "\n");
-
-        snprintf(line, sizeof(line), "%.*s", (int)len, text);
-        log_write(level, line, (char *)NULL);
-        text += len + (text[len] == '\n');
-    }
-}
-
 static void reload_tell(struct reload *r, enum reload_word word, const char *text)
 {
     const struct generation *g = r->node->gen;

@@ -50,6 +50,7 @@ struct run {
     bool draining, clean;
     bool cut; /* the drain deadline passed */
     bool given_up; /* asked to end before it served */
+    int64_t drain_begun_ns;
     bool front_waits;        /* for the last requests */
     uint32_t sides_prepared;
     uint32_t sides_draining; /* the first ones; each begins when the one before is done */
@@ -98,7 +99,9 @@ static void drain_step(struct run *run)
 {
     if (run->sides_drained && run->draining && reload_is_quiet(run->node.reload) &&
         generations_are_told(&run->node) && tracer_is_flushed(run->node.tracer) &&
-        (!run->node.web || web_connections(run->node.web) == 0)) {
+        (!run->node.web || web_connections(run->node.web) == 0) && !run->clean) {
+        log_info("drained: no work is left, the node ends", "took_ms",
+                 log_num((env_now_ns(run->node.env) - run->drain_begun_ns) / ENV_MS));
         run->clean = true;
         loop_stop(run->node.loop);
     }
@@ -180,6 +183,7 @@ static void begin_drain(struct run *run, bool has_successor)
              log_num(n->config->top->drain_timeout_ns / ENV_MS));
     notify_tell("STOPPING=1");
     run->draining = n->draining = true;
+    run->drain_begun_ns = env_now_ns(n->env);
     reload_stop(n->reload);
     chain_retire(&n->gen->chain);
     run->drain_poll.cb = on_drain_poll;
@@ -483,6 +487,7 @@ int run_node(struct config *config, const struct start *o)
         fprintf(stderr, "%s\n", e.msg);
         return e.code == FN_E_INVALID ? EXIT_CONFIG : EXIT_UNAVAILABLE;
     }
+    log_lines(FN_LOG_WARN, o->warnings ? o->warnings : "");
     crash_install();
     plugin_guard_forks();
     process_metrics_declare(config->buckets);
@@ -492,7 +497,7 @@ int run_node(struct config *config, const struct start *o)
         conf_problems_finish(&problems);
         return close_node(&run);
     }
-    fputs(buf_text(&problems.text), stderr); /* warnings */
+    log_lines(FN_LOG_WARN, buf_text(&problems.text)); /* warnings */
     conf_problems_finish(&problems);
     loop_enter(run.node.loop);
     notify_begin_watchdog(run.node.env);

@@ -13,6 +13,7 @@
 struct start {
     const char *config_path; /* NULL = variables only */
     bool strict;             /* warnings are errors */
+    const char *warnings;    /* of the configuration, a line each, for the log; NULL = none */
 };
 
 /* Runs `fnd check` of the same configuration, so that a start that is refused tells all that is

@@ -27,7 +27,7 @@ const rows = [
   ['no pool', `node: lb\n${APPS}`,
     'CFG711 fn.yaml:1:7: plugins.pool is missing; expected the runners of this load balancer: pool: { use: static, runners: ["host:port"] }, or FN_RUNNER_ADDRESSES'],
   ['no runners', `node: lb\n${APPS}plugins: { pool: static }\n`,
-    'CFG709 fn.yaml:3:18: pool static: key "runners" is missing; expected a list of texts (addresses of the runners\' gRPC ports, host:port, each with labels behind it if it has some: "10.0.0.1:9190 zone=a class=gpu". List them in the same order in all load balancers, so that placers that hash choose the same runner everywhere)'],
+    'CFG709 fn.yaml:3:18: pool static: key "runners" is missing; expected a list of texts such as [a, b] (addresses of the runners\' gRPC ports, host:port, each with labels behind it if it has some: "10.0.0.1:9190 zone=a class=gpu". List them in the same order in all load balancers, so that placers that hash choose the same runner everywhere)'],
   ['a missing colon', `node lb\n${POOL}`, 'CFG701 fn.yaml:1:1: no colon, got "node lb"; expected key: value'],
   ['a missing colon of a section', `node: lb\nhttp\n  listen: ":80"\n${POOL}`, 'CFG701 fn.yaml:2:1: no colon, got "http"; expected key: value'],
   ['no blank behind a colon', `node:lb\n${POOL}`, 'CFG701 fn.yaml:1:1: no blank behind the colon, got "node:lb"; expected key: value'],
@@ -41,8 +41,8 @@ const rows = [
   ['a bracket that is not closed', `node: lb\nhttp: { listen: ":80"\n${POOL}`, 'CFG701 fn.yaml:3:1: { of line 2, column 7 is not closed; expected , or }'],
   ['a quote that is not closed', 'node: "lb\n', 'CFG701 fn.yaml:1:7: quote is not closed; expected one more behind the text'],
   ['lines that end as on Windows', `${LB}http: { listen: 7 }\n`.replaceAll('\n', '\r\n'),
-    'CFG704 fn.yaml:5:17: listen, got "7"; expected host:port, [ipv6]:port, :port or unix:/path'],
-  ['a node in capitals', `node: LB\n${POOL}  driver: docker\n${APPS}`, 'CFG704 fn.yaml:1:7: node, got "LB"; expected full, lb, pure-runner, npm or api'],
+    'CFG704 fn.yaml:5:17: listen, got "7"; expected host:port, [ipv6]:port, :port or unix:/path; did you mean ":7"?'],
+  ['a node in capitals', `node: LB\n${POOL}  driver: docker\n${APPS}`, 'CFG704 fn.yaml:1:7: node, got "LB"; expected full, lb, pure-runner, npm or api; did you mean "lb"?'],
   ['a misspelt placer', `node: lb\n${APPS}${POOL}  placer: { use: pc2 }\n`, 'CFG712 fn.yaml:5:18: placer, got "pc2"; did you mean "p2c"?'],
   ['a placer that nobody has', `node: lb\n${APPS}${POOL}  placer: roundrobin\n`,
     'CFG712 fn.yaml:5:11: placer, got "roundrobin"; expected the name of a file PLUGINS/placer-roundrobin.so'],
@@ -90,11 +90,11 @@ const rows = [
     ['CFG704 fn.yaml:2:18: retry_min, got "5s"; expected at most retry_max, which is 1s', 'CFG712 fn.yaml:5:18: placer, got "pc2"; did you mean "p2c"?', 'PLG915 fn.yaml:6:34: static: pool/static: runners[0]: got "a"; expected host:port']],
   // what is no mistake, and has no effect either
   ['a section of another kind of node', `${LB}runner: { pids_max: 3 }\n`,
-    'CFG710 fn.yaml:5:1: runner: has no effect, got node: lb; expected it in node: pure-runner or full', { warning: true }],
+    'CFG710 fn.yaml:5:1: warning: runner: has no effect, got node: lb; expected it in node: pure-runner or full', { warning: true }],
   ['a plugin of another kind of node', `node: lb\n${APPS}${POOL}  driver: docker\n`,
-    'CFG710 fn.yaml:5:3: driver: has no effect, got node: lb; expected it in node: pure-runner or full', { warning: true }],
+    'CFG710 fn.yaml:5:3: warning: driver: has no effect, got node: lb; expected it in node: pure-runner or full', { warning: true }],
   ['a manager without control plane', 'node: npm\nplugins: { predictor: window }\n',
-    'CFG710 fn.yaml:2:10: control_plane is missing: runners become processes of this machine; expected { use: process } or another one', { warning: true }],
+    'CFG710 fn.yaml:2:10: warning: control_plane is missing: runners become processes of this machine; expected { use: process } or another one', { warning: true }],
   ['a file that several nodes share', `node: full\nrunner: { pids_max: 3 }\nnpm: { poll: 2s }\n${POOL}${APPS}`, [], { env: { FN_NODE_TYPE: 'lb' }, warning: true }],
 ]
 
@@ -126,6 +126,6 @@ describe('what create() of a plugin may do in a check', () => {
     const check = said(['check', '--config', 'fn.yaml'])
     assert.equal(check.status, 0, check.stderr)
     assert.deepEqual(lines(check.stderr),
-      ['CFG710 fn.yaml:4:15: listener dials: create() wants the network, which a check does not give: its options are judged at the start'])
+      ['CFG710 fn.yaml:4:15: note: listener dials: create() wants the network, which a check does not give: its options are judged at the start'])
   })
 })

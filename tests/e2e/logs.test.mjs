@@ -24,7 +24,7 @@ function parse(line) {
 async function mischief(format) {
   const options = { plugins: '', env: { FN_LOG_FORMAT: format, FN_LOG_LEVEL: 'debug' } }
   const runner = await startRunner(options)
-  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, lb: 'placement_timeout: 1s\nrid_header: X-Rid', env: options.env })
+  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, lb: 'placement_timeout: 1s\nrid_header: X-Rid', more: 'npm: {}\n', env: options.env })
   const nasty = 'a"b\\c=d\u00e9'
   const ids = []
   for (const [name, body] of [['hello', ''], ['misbehave', 'crash'], ['misbehave', 'garbage'], ['misbehave', 'log-flood 200'],
@@ -72,6 +72,8 @@ describe('logs', () => {
       }
     }
     for (const id of ids) assert.ok(seen.has(id), `call ${id} has a line`)
+    assert.match(lb.log, /"level":"warning","msg":"CFG710 \S+fn\.yaml:\d+:1: warning: npm: has no effect, got node: lb/)
+    for (const node of [lb, runner]) assert.match(node.log, /"msg":"drained: no work is left, the node ends","took_ms":\S+\n$/, 'a clean end has a last line')
   })
 
   it('as text: no foreign control byte, every line begins as a line', async () => {

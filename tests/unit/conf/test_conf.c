@@ -226,11 +226,15 @@ static const struct {
     { "on: maybe" REST, 0, "CFG704 fn.yaml:1:5: on, got \"maybe\"; expected true or false\n" },
     { "on: yes" REST, 0, "CFG704 fn.yaml:1:5: on, got \"yes\"; expected true or false\n" },
     { "mode: medium" REST, 0, "CFG704 fn.yaml:1:7: mode, got \"medium\"; expected fast or slow\n" },
+    { "mode: fsat" REST, 0, "expected fast or slow; did you mean \"fast\"?\n" },
+    { "mode: slowly" REST, 0, "expected fast or slow; did you mean \"slow\"?\n" },
+    { "mode: fas" REST, 0, "expected fast or slow; did you mean \"fast\"?\n" },
+    { "mode: s" REST, 0, "mode, got \"s\"; expected fast or slow\n" },
     { "name: toolong" REST, 0,
       "CFG704 fn.yaml:1:7: name, got \"toolong\"; expected a text of 1 to 5 bytes\n" },
     { "name: \"\"" REST, 0,
       "CFG704 fn.yaml:1:7: name, got \"\"; expected a text of 1 to 5 bytes\n" },
-    { "hosts: a" REST, 0, "CFG704 fn.yaml:1:8: hosts, got \"a\"; expected a list of texts\n" },
+    { "hosts: a" REST, 0, "CFG704 fn.yaml:1:8: hosts, got \"a\"; expected a list of texts such as [a, b]\n" },
     { "hosts: [a, {b: c}]" REST, 0, "CFG704 fn.yaml:1:8: hosts, got a map in the list; expected" },
     { "count: 4\n", 0,
       "CFG709 fn.yaml:1:1: sample: key \"needed\" is missing; expected a text (what must be there)\n" },
@@ -255,14 +259,14 @@ START_TEST(test_all_problems_of_a_file_are_told)
 
     ck_assert_str_eq(
         buf_text(&l.problems.text),
-        "CFG703 fn.yaml:4:1: key \"name\" is defined twice, first at line 3; expected it once\n"
         "CFG702 fn.yaml:1:1: unknown key \"counnt\"; did you mean \"count\"?\n"
+        "CFG709 fn.yaml:1:1: sample: key \"needed\" is missing; expected a text (what must be "
+        "there)\n"
         "CFG704 fn.yaml:2:7: wait, got \"soon\"; expected a duration such as 10ms, 2s or "
         "5m, from 1ms to 1m\n"
+        "CFG703 fn.yaml:4:1: key \"name\" is defined twice, first at line 3; expected it once\n"
         "CFG704 fn.yaml:5:7: size, got \"1TB\"; expected a size such as 64KiB, 6MiB or "
-        "1GiB, from 1KiB to 1MiB\n"
-        "CFG709 fn.yaml:1:1: sample: key \"needed\" is missing; expected a text (what must be "
-        "there)\n");
+        "1GiB, from 1KiB to 1MiB\n");
     ck_assert_uint_eq(l.problems.n, 5);
     ck_assert_str_eq(l.sample->mode, "slow");
     ck_assert_str_eq(l.sample->name, "x");
@@ -298,6 +302,25 @@ START_TEST(test_warnings_count_only_when_strict)
     conf_warning(&p, "CFG708", NULL, "another one"); /* told already */
     ck_assert_uint_eq(p.n, 1);
     ck_assert_uint_eq(p.warnings, 2);
+    conf_problems_finish(&p);
+}
+END_TEST
+
+START_TEST(test_a_line_says_how_much_it_weighs)
+{
+    struct conf_problems p;
+
+    conf_problems_init(&p);
+    conf_problem(&p, "CFG704", "fn.yaml:12:1", "last");
+    conf_warning(&p, "CFG710", "fn.yaml:2:10", "second");
+    conf_note(&p, "CFG710", "fn.yaml:2:9", "first");
+    conf_warning(&p, "CFG708", NULL, "of no place");
+    conf_problem(&p, "CFG702", "fn.yaml:1:1", "behind what has no place");
+    ck_assert_str_eq(buf_text(&p.text), "CFG710 fn.yaml:2:9: note: first\n"
+                                        "CFG710 fn.yaml:2:10: warning: second\n"
+                                        "CFG704 fn.yaml:12:1: last\n"
+                                        "CFG708 warning: of no place\n"
+                                        "CFG702 fn.yaml:1:1: behind what has no place\n");
     conf_problems_finish(&p);
 }
 END_TEST
@@ -747,6 +770,7 @@ int main(void)
     tcase_add_test(t, test_all_problems_of_a_file_are_told);
     tcase_add_test(t, test_problems_are_bounded);
     tcase_add_test(t, test_warnings_count_only_when_strict);
+    tcase_add_test(t, test_a_line_says_how_much_it_weighs);
     tcase_add_test(t, test_alias_bomb_stays_small);
     tcase_add_test(t, test_too_many_values_are_refused);
     tcase_add_test(t, test_half_a_file);
