@@ -143,6 +143,7 @@ struct docker {
     char version[96];              /* of the engine; "" = not known yet */
     bool version_asked;            /* since it came up */
     bool info_known, load_done;
+    bool load_tried; /* sweep() only */
     struct api_info info;
 
     pthread_mutex_t network_lock; /* held while our network is looked for and made */
@@ -204,6 +205,9 @@ void engine_learn(struct docker *d, struct fn_op *op);
 
 int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,
                    struct fn_error *reterr);
+/* [init] Whether there is such a load file as the configuration names. */
+int images_check_file(const struct docker *d, struct fn_error *reterr);
+/* [worker] 0 when it was loaded or now is, or when there is none. */
 int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr);
 /* [init, worker] What the configuration says now, given; NULL = there are no credentials. Read for
  * each pull: a new login is used at once. */

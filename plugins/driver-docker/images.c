@@ -2,6 +2,7 @@
 #include "docker.h"
 #include "engine_json.h"
 #include "fail.h"
+#include "load_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 
 #define AUTH_FILE_MAX     (1024 * 1024)
 #define HELPER_TIMEOUT_MS 30000
+#define RULE_LOAD_FILE    "a tar file of at most 4 GiB"
 
 static int check_image(const struct fn_task *task, const struct api_image *it,
                        struct fn_error *reterr)
@@ -172,35 +174,17 @@ static int pull(struct docker *d, struct fn_op *op, const struct fn_task *task,
     return r;
 }
 
-int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,
-                   struct fn_error *reterr)
-{
-    struct image_name image;
-    int r = image_parse(task->image, &image, reterr);
+/* ---- the load file --------------------------------------------------------------------------- */
 
-    if (r == 0) {
-        r = images_load_file(d, op, reterr);
-    }
-    if (r == 0) {
-        r = inspect(d, op, task, &image, reterr);
-    }
-    if (r != 0) {
-        return r < 0 ? r : 0;
-    }
-    r = pull(d, op, task, &image, reterr);
-    if (r == 0) {
-        cleaner_pulled(d);
-        r = inspect(d, op, task, &image, reterr);
-        if (r == 0) {
-            fail(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM,
-                 "image '%.80s' is gone again after it was pulled", task->image);
-            return fail_retry(reterr, FN_E_UNAVAILABLE);
-        }
-    }
-    return r < 0 ? r : 0;
+static bool is_archive(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_size > 0 && st->st_size <= LOAD_FILE_MAX;
 }
 
-/* ---- the load file --------------------------------------------------------------------------- */
+int images_check_file(const struct docker *d, struct fn_error *reterr)
+{
+    return load_file_check(d->conf->load_file, is_archive, RULE_LOAD_FILE, reterr);
+}
 
 static int send_file(struct docker *d, struct fn_op *op, int fd, struct fn_error *reterr)
 {
@@ -212,10 +196,8 @@ static int send_file(struct docker *d, struct fn_op *op, int fd, struct fn_error
     void *data;
     int r;
 
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0 ||
-        st.st_size > LOAD_FILE_MAX) {
-        return fail_platform(reterr, FN_E_INVALID,
-                             "load_file %.100s: expected a tar file of at most 4 GiB",
+    if (fstat(fd, &st) < 0 || !is_archive(&st)) {
+        return fail_platform(reterr, FN_E_INVALID, "load_file %.100s: expected " RULE_LOAD_FILE,
                              d->conf->load_file);
     }
     data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -256,6 +238,36 @@ int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr
     }
     pthread_mutex_unlock(&d->load_lock);
     return r;
+}
+
+/* ---- prepare -------------------------------------------------------------------------------- */
+
+int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                   struct fn_error *reterr)
+{
+    struct image_name image;
+    int r = image_parse(task->image, &image, reterr);
+
+    if (r == 0) {
+        r = images_load_file(d, op, reterr);
+    }
+    if (r == 0) {
+        r = inspect(d, op, task, &image, reterr);
+    }
+    if (r != 0) {
+        return r < 0 ? r : 0;
+    }
+    r = pull(d, op, task, &image, reterr);
+    if (r == 0) {
+        cleaner_pulled(d);
+        r = inspect(d, op, task, &image, reterr);
+        if (r == 0) {
+            fail(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM,
+                 "image '%.80s' is gone again after it was pulled", task->image);
+            return fail_retry(reterr, FN_E_UNAVAILABLE);
+        }
+    }
+    return r < 0 ? r : 0;
 }
 
 /* ---- credentials ----------------------------------------------------------------------------- */

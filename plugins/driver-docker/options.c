@@ -63,7 +63,8 @@ const struct fn_opt docker_options[] = {
       .offset = offsetof(struct docker_conf, networks),
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = "load_file",
-      .doc = "Tar file of images that is loaded into the engine at the start, as by `docker load`.",
+      .doc = "Tar file of images that is loaded into the engine when the runner starts, as by "
+             "`docker load`; a call that comes before waits.",
       .type = FN_OPT_STR,
       .offset = offsetof(struct docker_conf, load_file),
       .flags = FN_OPT_MAY_BE_ABSENT },

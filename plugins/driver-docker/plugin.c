@@ -183,6 +183,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         r = rules_check(&d->conf->allow, d->unix_path, reterr);
     }
     if (r == 0) {
+        r = images_check_file(d, reterr);
+    }
+    if (r == 0) {
         r = images_read_auth(d, &auth, reterr);
     }
     auth_destroy(auth);

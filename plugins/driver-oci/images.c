@@ -33,7 +33,7 @@ static int run_loader(struct oci *d, struct fn_op *op, struct fn_error *reterr)
     return r;
 }
 
-static int load_file(struct oci *d, struct fn_op *op, struct fn_error *reterr)
+int images_load_file(struct oci *d, struct fn_op *op, struct fn_error *reterr)
 {
     int r = 0;
 
@@ -150,7 +150,7 @@ int images_prepare(struct oci *d, struct fn_op *op, const struct fn_task *task,
     int r = image_parse(task->image, &name, reterr);
 
     if (r == 0) {
-        r = load_file(d, op, reterr);
+        r = images_load_file(d, op, reterr);
     }
     if (r < 0) {
         return r;

@@ -79,6 +79,7 @@ struct oci {
 
     pthread_mutex_t load_lock; /* one load at a time; held while the program runs */
     bool load_done;
+    bool load_tried; /* sweep() only */
 };
 
 void oci_log(struct oci *d, uint32_t level, const char *fmt, ...)
@@ -94,6 +95,8 @@ int options_check(struct oci *d, struct fn_error *reterr);
 
 int images_prepare(struct oci *d, struct fn_op *op, const struct fn_task *task,
                    struct fn_error *reterr);
+/* [worker] 0 when it was loaded or now is, or when there is none. */
+int images_load_file(struct oci *d, struct fn_op *op, struct fn_error *reterr);
 /* The image of the task, which must be in the store; image_drop(). */
 int image_open(struct oci *d, const struct fn_task *task, struct oci_image *ret,
                struct fn_error *reterr);

@@ -1,11 +1,14 @@
 /* The options of driver-oci, and whether this machine has what they name. */
 #include "fail.h"
+#include "load_file.h"
 #include "oci.h"
 
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define RULE_LOAD_FILE "an archive, or the folder of an OCI layout"
 
 const struct fn_opt oci_options[] = {
     { .key = "store",
@@ -46,8 +49,8 @@ const struct fn_opt oci_options[] = {
       .choices = "none|host",
       .offset = offsetof(struct oci_conf, network) },
     { .key = "load_file",
-      .doc = "Archive of images that is loaded into the store before the first one is looked for, as "
-             "docker save writes it.",
+      .doc = "Archive of images, as docker save writes it, that is loaded into the store when the "
+             "runner starts; a call that comes before waits.",
       .flags = FN_OPT_MAY_BE_ABSENT,
       .type = FN_OPT_STR,
       .min = 1,
@@ -126,6 +129,11 @@ static bool is_plain_path(const char *path)
     return path[0] == '/' && path[1] && !strstr(path, "/..") && !path[strcspn(path, "\n\t\\\"")];
 }
 
+static bool is_loadable(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) || S_ISDIR(st->st_mode);
+}
+
 int options_check(struct oci *d, struct fn_error *reterr)
 {
     if (!is_plain_path(d->conf->store) || !is_plain_path(d->conf->state)) {
@@ -139,6 +147,9 @@ int options_check(struct oci *d, struct fn_error *reterr)
     }
     if (find_runtime(d, reterr) < 0 || find_program(d, "fnd-oci-shim", d->shim, reterr) < 0) {
         return FN_E_PRECONDITION;
+    }
+    if (load_file_check(d->conf->load_file, is_loadable, RULE_LOAD_FILE, reterr) < 0) {
+        return FN_E_INVALID;
     }
     return d->conf->load_file && *d->conf->load_file
                ? find_program(d, "fnd-oci", d->loader, reterr)

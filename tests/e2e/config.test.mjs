@@ -85,6 +85,8 @@ const rows = [
     'PLG915 fn.yaml:2:42: process: driver/process: root, got "/nowhere": No such file or directory; expected a directory'],
   ['an address of an engine that is none', 'node: pure-runner\nplugins: { driver: { use: docker, docker_host: "ftp://x" } }\n',
     /^PLG915 fn\.yaml:2:48: docker: driver\/docker: docker_host, got "ftp:\/\/x"; expected /],
+  ['a file of images that is not there', 'node: pure-runner\nplugins: { driver: { use: docker, load_file: /nowhere.tar } }\n',
+    'PLG915 fn.yaml:2:46: docker: driver/docker: load_file, got "/nowhere.tar": No such file or directory; expected a tar file of at most 4 GiB'],
   ['a variable', LB, 'CFG706 FN_PORT, got "http"; expected 1..65535', { env: { FN_PORT: 'http' } }],
   ['mistakes of all kinds at once', `node: lb\nlb: { retry_min: 5s }\n${APPS}plugins:\n  placer: { use: pc2 }\n  pool: { use: static, runners: ["a"] }\n`,
     ['CFG704 fn.yaml:2:18: retry_min, got "5s"; expected at most retry_max, which is 1s', 'CFG712 fn.yaml:5:18: placer, got "pc2"; did you mean "p2c"?', 'PLG915 fn.yaml:6:34: static: pool/static: runners[0]: got "a"; expected host:port']],

@@ -189,6 +189,21 @@ describe('a container engine that fails', { skip }, () => {
     for (const node of [lb, otherLb, victim, other]) await node.stop()
   })
 
+  it('load_file is in the engine before the first call', async () => {
+    const name = `fnd-e2e/loaded:${process.pid}`
+    const file = path.join(tempDir(), 'images.tar')
+    docker('tag', 'fnd/hello:latest', name)
+    docker('save', '-o', file, name)
+    docker('rmi', name)
+    const runner = await startRunner({ driver: driver(socketPath, `, load_file: ${file}`), runner: `owner: ${owner}` })
+    await until('it says so', () => runner.log.includes(`load_file ${file}: its images are there`))
+    assert.ok(docker('images', '-q', name))
+    const lb = await startLb({ addresses: [runner.address], functions: { loaded: { image: name, memory: 64 } } })
+    assert.equal((await invoke(lb, fnId('loaded'))).status, 200)
+    for (const node of [lb, runner]) await node.stop()
+    docker('rmi', '-f', name)
+  })
+
   it('leaves no container behind', async () => {
     await until('none left', () => containers().length === 0, 10_000)
   })

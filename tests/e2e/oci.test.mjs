@@ -158,6 +158,7 @@ function layout() {
 describe('the options of driver-oci', { skip: hasNot('runc') }, () => {
   it('load_file fills the store before the first call', async () => {
     const runner = await startRunner({ driver: `driver: { use: oci, store: ${path.join(tempDir(), 's')}, state: ${path.join(tempDir(), 's')}, load_file: ${archive()} }` })
+    await until('it says so', () => /load_file \S+: its images are there/.test(runner.log))
     const lb = await startLb({ addresses: [runner.address], functions: { hello: { image: 'site/hello:1', memory: 64 } } })
     const answer = await invoke(lb, fnId('hello'), '{"name":"c"}')
     assert.equal(answer.status, 200, answer.text)
