@@ -36,11 +36,12 @@ static void print_counts(const char *name, const json_t *o)
     printf("%-8s", name);
     json_object_foreach((json_t *)(uintptr_t)o, key, value)
     {
-        const char *before = n++ == 0 ? " " : n % 6 == 1 ? ",\n         " : ", ";
+        const char *before = n == 0 ? " " : n % 6 == 0 ? ",\n         " : ", ";
 
+        n += !json_is_object(value);
         if (json_is_boolean(value)) {
             printf("%s%s %s", before, key, json_is_true(value) ? "yes" : "no");
-        } else {
+        } else if (json_is_integer(value)) {
             printf("%s%s %lld", before, key, (long long)json_integer_value(value));
         }
     }
@@ -72,6 +73,36 @@ static void print_words(const char *name, const json_t *list)
     printf("%s", json_array_size(list) == 0 ? " none" : "");
 }
 
+/* What keeps the node from serving, or from serving as it should. */
+static void print_faults(const json_t *root)
+{
+    const char *unready = json_string_value(json_object_get(root, "unready"));
+    const json_t *reasons = json_object_get(root, "degraded");
+
+    if (unready) {
+        printf("%-8s not ready: %s\n", "", unready);
+    }
+    if (json_array_size(reasons) > 0) {
+        print_words("degraded", reasons);
+        putchar('\n');
+    }
+}
+
+static void print_certs(const json_t *list)
+{
+    json_t *cert;
+    size_t i;
+
+    json_array_foreach (list, i, cert) {
+        long long hours = number(cert, "hours_left");
+        long long days = hours / 24;
+
+        printf("%-8s %s %s %lld %s: %s\n", i == 0 ? "certs" : "", admin_text(cert, "tls"),
+               hours < 0 ? "ended before" : "ends in", llabs(days ? days : hours),
+               days ? "days" : "hours", admin_text(cert, "cert"));
+    }
+}
+
 static void print_hardening(json_t *o)
 {
     const char *step;
@@ -98,15 +129,19 @@ static void print_status(const json_t *root)
            admin_text(root, "node"), admin_text(root, "version"), admin_text(root, "state"),
            number(root, "pid"), number(root, "uptime_s"), admin_text(root, "http"),
            admin_text(root, "transport"));
+    print_faults(root);
     print_config(json_object_get(root, "config"));
     print_counts("lb", json_object_get(root, "lb"));
     print_counts("runner", json_object_get(root, "runner"));
+    print_counts("npm", json_object_get(root, "npm"));
+    print_counts("api", json_object_get(root, "api"));
     json_array_foreach(json_object_get(root, "plugins"), i, p)
     {
         printf("%-8s %s %s (%s): %lld calls, %lld over budget\n", i == 0 ? "plugins" : "",
                admin_text(p, "kind"), admin_text(p, "name"), admin_text(p, "use"),
                number(p, "calls"), number(p, "budget_misses"));
     }
+    print_certs(json_object_get(root, "certs"));
     print_hardening(json_object_get(root, "hardening"));
     if (number(root, "tainted") > 0) {
         printf("%-8s %lld plugin files are not signed\n", "tainted", number(root, "tainted"));

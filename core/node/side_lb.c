@@ -336,12 +336,14 @@ static json_t *lb_status(const struct node *n)
 
     lb_count(n->lb, &c);
     place_count(n->place, &p);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "received",
-                     (json_int_t)c.received, "ok", (json_int_t)c.ok, "failed", (json_int_t)c.failed,
-                     "not_executed", (json_int_t)c.not_executed, "unknown", (json_int_t)c.unknown,
-                     "aborted", (json_int_t)c.aborted, "in_flight", c.in_flight, "waiting",
-                     p.waiting, "trying", p.trying, "groups", p.groups, "runners", p.runners,
-                     "runners_up", p.runners_up);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
+                     "received", (json_int_t)c.received, "ok", (json_int_t)c.ok,
+                     "failed", (json_int_t)c.failed,
+                     "not_executed", (json_int_t)c.not_executed,
+                     "unknown", (json_int_t)c.unknown, "aborted", (json_int_t)c.aborted,
+                     "in_flight", c.in_flight, "waiting", p.waiting, "trying", p.trying,
+                     "groups", p.groups, "runners", p.runners, "runners_up", p.runners_up,
+                     "groups_stale", p.groups_stale);
 }
 
 /* Known functions are served from the catalogue while the API node is away, and all load balancers

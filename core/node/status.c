@@ -1,9 +1,13 @@
 /* What a node is and does, as GET /status and the operator's page show it. */
 #include <node/node.h>
+#include <node/ready.h>
 #include <node/rights.h>
 
 #include <jansson.h>
 #include <unistd.h>
+
+#define HOUR_NS       (3600 * ENV_S)
+#define UNREADY_BYTES 256
 
 static void add_plugins(json_t *list, struct plugin *const *plugins, uint32_t n)
 {
@@ -28,9 +32,56 @@ static json_t *plugins_json(const struct node *n)
     return list;
 }
 
+/* When the certificates of the node end, which is when its peers and clients turn away. */
+static json_t *certs_json(const struct node *n)
+{
+    json_t *list = json_array();
+    const struct node_tls_side *side;
+
+    for (uint32_t i = 0; (side = node_tls_next(&n->tls, &i));) {
+        int64_t left_ns = side->files.not_after_ns - env_wall_ns(n->env);
+
+        if (side->config->cert) {
+            json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "tls", side->config->name,
+                                                  "cert", side->config->cert, "hours_left",
+                                                  (json_int_t)(left_ns / HOUR_NS)));
+        }
+    }
+    return list;
+}
+
+static json_t *degraded_json(void)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < DEGRADED_N; i++) {
+        const char *word = plugin_degraded_word((enum degraded_reason)i);
+
+        if (word) {
+            json_array_append_new(list, json_string(word));
+        }
+    }
+    return list;
+}
+
+/* What the page draws of a side is what there is to count of it. */
+static json_t *series_json(const struct node *n, const struct node_side *side)
+{
+    int64_t values[HISTORY_SERIES_MAX] = { 0 };
+    json_t *counts = json_object();
+
+    side->sample(n, values);
+    for (size_t i = 0; side->series[i]; i++) {
+        json_object_set_new(counts, side->series[i], json_integer((json_int_t)values[i]));
+    }
+    return counts;
+}
+
 /* {s:o} takes the reference, also when packing fails. */
 json_t *node_status(const struct node *n)
 {
+    char text[UNREADY_BYTES];
+    const char *unready = node_unready(n, text, sizeof(text));
     int64_t up_s = (env_now_ns(n->env) - n->opened_ns) / ENV_S;
     json_t *root = json_pack(
         "{s:s, s:s, s:s, s:I, s:i, s:I, s:s, s:s, s:s, s:i, s:o}", "node", n->config->top->node,
@@ -42,6 +93,11 @@ json_t *node_status(const struct node *n)
 
     if (root) {
         json_object_set_new(root, "config", reload_json(n->reload));
+        if (unready) {
+            json_object_set_new(root, "unready", json_string(unready));
+        }
+        json_object_set_new(root, "degraded", degraded_json());
+        json_object_set_new(root, "certs", certs_json(n));
         json_object_set_new(root, "hardening", rights_json(&n->hardening));
         json_object_set_new(root, "tainted", json_integer(plugin_tainted()));
         json_object_set_new(root, "lost", json_integer(plugin_lost()));
@@ -50,8 +106,12 @@ json_t *node_status(const struct node *n)
         }
     }
     for (uint32_t i = 0; root && i < n->n_sides; i++) {
-        if (n->sides[i]->status) {
-            json_object_set_new(root, n->sides[i]->name, n->sides[i]->status(n));
+        const struct node_side *side = n->sides[i];
+
+        if (side->status) {
+            json_object_set_new(root, side->name, side->status(n));
+        } else if (side->series) {
+            json_object_set_new(root, side->name, series_json(n, side));
         }
     }
     return root;

@@ -23,7 +23,7 @@ static void set_state(struct breaker *b, enum breaker_state state)
     metric_set(metric_simple("fn_placer_breaker", METRIC_GAUGE,
                              "0: the placer decides, 1: its fallback, 2: the placer is on trial."),
                state);
-    plugin_degraded("placer-fallback", state == BREAKER_OPEN);
+    plugin_degraded(DEGRADED_PLACER_FALLBACK, state == BREAKER_OPEN);
 }
 
 static struct metric *opened(void)

@@ -35,6 +35,7 @@ void group_destroy(struct place_group *g)
     env_timer_clear(g->place->deps.env, &g->want_timer);
     listing_forget(g);
     g->place->epochs += g->snap->view.epoch + 1; /* of all that went: never one twice */
+    snapshot_mark(g, 0, 0);
     snapshot_unref(g->snap);
     if (g->listings_n > 0) {
         listings_finish(g->place);

@@ -713,6 +713,9 @@ static void declare_metrics(struct place_metrics *m)
                                    "Attempts that never left because the runner is unreachable.");
     m->waiting = metric_simple("fn_lb_waiting", METRIC_GAUGE, "Calls that wait for a runner.");
     m->runners = metric_simple("fn_lb_runners", METRIC_GAUGE, "Runners listed by the pool.");
+    m->groups_stale =
+        metric_simple("fn_lb_groups_stale", METRIC_GAUGE,
+                      "Groups whose list of runners is old: the pool failed since it gave it.");
     m->runners_up = metric_simple("fn_lb_runners_up", METRIC_GAUGE, "Runners that are connected.");
 }
 
@@ -778,13 +781,14 @@ static void count_group(const struct place_group *g, struct place_counts *ret)
     ret->trying += g->trying_n;
     ret->runners += g->snap->view.n;
     ret->runners_up += up;
-    ret->groups_stale += stale;
     ret->groups_usable += up > 0 || (g->snap->view.n == 0 && !stale);
 }
 
 void place_count(const struct place *p, struct place_counts *ret)
 {
-    *ret = (struct place_counts){ .waiting = p->waiting_n, .groups = HASH_COUNT(p->groups) };
+    *ret = (struct place_counts){ .waiting = p->waiting_n,
+                                   .groups = HASH_COUNT(p->groups),
+                                   .groups_stale = (uint32_t)p->stale_n };
     for (const struct place_group *g = p->groups; g; g = g->hh.next) {
         count_group(g, ret);
     }

@@ -164,7 +164,7 @@ struct place_metrics {
     struct metric *client_timeout, *refresh_failed;
     struct metric *placed_ok, *placed_error, *placed_abort, *retry_busy, *retry_error;
     struct metric *passed_over, *refusals[ENGAGE_REASONS_N];
-    struct metric *waiting, *runners, *runners_up;
+    struct metric *waiting, *runners, *runners_up, *groups_stale;
 };
 
 /* shadow.c */
@@ -224,6 +224,7 @@ struct place {
     struct place_group *fallback; /* "default" */
     uint64_t epochs; /* of a new group: one that is made again goes on behind its old ones */
     uint32_t waiting_n;
+    int32_t stale_n; /* groups whose pool failed last */
     bool stopping;
     TAILQ_HEAD(listing_queue, listing) binding, ended;
     struct env_timer listing_timer; /* the next portion of these */
@@ -331,6 +332,8 @@ void listing_forget(struct place_group *g);
 /* snapshot.c */
 /* The group's current snapshot from now on is one over this listing. */
 int snapshot_swap(struct place_group *g, struct listing *l);
+/* What placers see of the pool's health: FN_SNAP_* and an error code. */
+void snapshot_mark(struct place_group *g, uint32_t flags, int32_t err_code);
 void snapshot_unref(struct snapshot *s);
 /* The same listings again, with the indexes of those placers that are in use now; < 0: not every
  * group has them. */

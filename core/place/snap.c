@@ -138,9 +138,9 @@ static int mark_failed(struct place *p, const char *group, const struct fn_error
     if (!g) {
         return FN_E_EXHAUSTED;
     }
-    g->snap->view.flags |= FN_SNAP_STALE;
-    g->snap->view.err_code =
-        why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code : FN_E_UNAVAILABLE;
+    snapshot_mark(g, g->snap->view.flags | FN_SNAP_STALE,
+                  why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code
+                                                                      : FN_E_UNAVAILABLE);
     metric_add(p->metrics.refresh_failed, 1);
     log_stranger(FN_LOG_WARN, "the pool failed; its last list stays", "group", g->name, "error",
                  why->msg[0] ? why->msg : NULL);

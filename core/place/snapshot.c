@@ -51,6 +51,29 @@ void snapshot_unref(struct snapshot *s)
     free(s);
 }
 
+static int is_stale(const struct snapshot *s)
+{
+    return s && (s->view.flags & FN_SNAP_STALE);
+}
+
+static void count_stale(struct place *p, int more)
+{
+    if (more != 0) {
+        p->stale_n += more;
+        metric_set(p->metrics.groups_stale, p->stale_n);
+        plugin_degraded(DEGRADED_POOL_STALE, p->stale_n > 0);
+    }
+}
+
+void snapshot_mark(struct place_group *g, uint32_t flags, int32_t err_code)
+{
+    int was = is_stale(g->snap);
+
+    g->snap->view.flags = flags;
+    g->snap->view.err_code = err_code;
+    count_stale(g->place, is_stale(g->snap) - was);
+}
+
 int snapshot_swap(struct place_group *g, struct listing *l)
 {
     struct snapshot *old = g->snap;
@@ -62,6 +85,7 @@ int snapshot_swap(struct place_group *g, struct listing *l)
     index_build(s); /* a group may be younger than the placer: also of an empty list */
     g->snap = s;
     metric_add(g->place->metrics.runners, (int64_t)s->view.n - (old ? old->view.n : 0));
+    count_stale(g->place, -is_stale(old));
     snapshot_unref(old);
     return 0;
 }
@@ -74,8 +98,7 @@ static int snapshot_renew(struct place_group *g)
     int r = snapshot_swap(g, g->snap->listing);
 
     if (r == 0) {
-        g->snap->view.flags = flags;
-        g->snap->view.err_code = err_code;
+        snapshot_mark(g, flags, err_code);
     }
     return r;
 }

@@ -221,7 +221,15 @@ bool plugin_rests(struct plugin *p)
     return p->rests_until_ns != 0 && env_now_ns(p->owner->env) < p->rests_until_ns;
 }
 
-void plugin_degraded(const char *reason, bool on)
+static const char *const degraded_words[DEGRADED_N] = {
+    [DEGRADED_LOOP_STUCK] = "loop-stuck",
+    [DEGRADED_PLACER_FALLBACK] = "placer-fallback",
+    [DEGRADED_PLUGIN_END] = "plugin-end",
+    [DEGRADED_POOL_STALE] = "pool-stale",
+    [DEGRADED_WORKER_LOST] = "worker-lost",
+};
+
+static struct metric *degraded_by(enum degraded_reason reason)
 {
     static const char *const labels[] = { "reason", NULL };
     static const struct metric_def def = {
@@ -230,7 +238,16 @@ void plugin_degraded(const char *reason, bool on)
         .kind = METRIC_GAUGE,
         .labels = labels,
     };
-    const char *values[] = { reason };
 
-    metric_set(metric_series(metric_declare(&def), values), on);
+    return metric_series(metric_declare(&def), &degraded_words[reason]);
+}
+
+void plugin_degraded(enum degraded_reason reason, bool on)
+{
+    metric_set(degraded_by(reason), on);
+}
+
+const char *plugin_degraded_word(enum degraded_reason reason)
+{
+    return metric_value(degraded_by(reason)) != 0 ? degraded_words[reason] : NULL;
 }

@@ -225,9 +225,19 @@ bool plugin_host_away(struct plugin_host *h, const char *name, const char *metho
  * us and less are not kept. */
 bool plugin_host_longest(const struct plugin_host *h, int64_t turn_ns, struct plugin_busy *ret);
 
-/* Sets or clears a reason why the node does not serve as it should, for fn_node_degraded. `reason`
- * is a literal. [any] */
-void plugin_degraded(const char *reason, bool on);
+/* Why a node serves, but not as it should. */
+enum degraded_reason {
+    DEGRADED_LOOP_STUCK,
+    DEGRADED_PLACER_FALLBACK,
+    DEGRADED_PLUGIN_END,
+    DEGRADED_POOL_STALE, /* a list of runners is old, since the pool failed */
+    DEGRADED_WORKER_LOST,
+    DEGRADED_N
+};
+/* Sets or clears a reason, for fn_node_degraded. [any] */
+void plugin_degraded(enum degraded_reason reason, bool on);
+/* The label of a reason that holds, else NULL. [any] */
+const char *plugin_degraded_word(enum degraded_reason reason);
 
 uint64_t plugin_calls(const struct plugin *p);         /* [any] */
 uint64_t plugin_budget_misses(const struct plugin *p); /* [any] */

@@ -90,7 +90,7 @@ static void report(void *ud, int64_t stuck_ns, bool over)
     }
     w->busy = b;
     w->degraded_until_ns = env_now_ns(w->env) + DEGRADED_NS;
-    plugin_degraded("loop-stuck", true);
+    plugin_degraded(DEGRADED_LOOP_STUCK, true);
 }
 
 static void on_lost(void *ud, const char *owner, int64_t for_ns)
@@ -113,7 +113,7 @@ static void look_at_lanes(struct watch *w)
     loop_look_for_lost(w->config.loop, LOST_GRACE_NS, on_lost, w);
     lost = loop_lost(w->config.loop);
     metric_set(lost_threads(), lost);
-    plugin_degraded("worker-lost", lost > 0);
+    plugin_degraded(DEGRADED_WORKER_LOST, lost > 0);
 }
 
 /* An instance that a reload took away, and that does not go. */
@@ -132,7 +132,7 @@ static void look_at_ends(struct watch *w)
     metric_set(metric_simple("fn_plugin_end_stuck", METRIC_GAUGE,
                              "1 while destroy() of a plugin has not returned for 5 s."),
                stuck);
-    plugin_degraded("plugin-end", stuck);
+    plugin_degraded(DEGRADED_PLUGIN_END, stuck);
 }
 
 static void look_at_processors(struct watch *w)
@@ -162,7 +162,7 @@ static void chore(void *ud)
     turns_tell(w->turns);
     if (w->degraded_until_ns && env_now_ns(w->env) >= w->degraded_until_ns) {
         w->degraded_until_ns = 0;
-        plugin_degraded("loop-stuck", false);
+        plugin_degraded(DEGRADED_LOOP_STUCK, false);
     }
     if (w->audit && env_now_ns(w->env) - w->audited_ns >= w->config.audit_ns) {
         struct plugin_own own = own_of(w);
@@ -230,8 +230,8 @@ int watch_create(const struct watch_config *config, struct watch **ret, struct f
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
     w->awake = awake_make(config->processors_awake, AWAKE_DEVICE, AWAKE_DRIVER);
-    plugin_degraded("loop-stuck", false);
-    plugin_degraded("worker-lost", false);
+    plugin_degraded(DEGRADED_LOOP_STUCK, false);
+    plugin_degraded(DEGRADED_WORKER_LOST, false);
     stuck_steps(&(struct plugin_busy){ NULL, NULL, NULL, 0 }); /* both are there at zero */
     lost_operations();
     lost_threads();

@@ -48,22 +48,39 @@ static uint32_t sides_n(const struct node_tls *t)
     return SIDES_FIXED + t->n_named;
 }
 
-static struct node_tls_side *side_at(struct node_tls *t, uint32_t i)
+static const struct node_tls_side *side_of(const struct node_tls *t, uint32_t i)
 {
-    struct node_tls_side *fixed[SIDES_FIXED] = { &t->server, &t->client, &t->web, &t->page };
+    const struct node_tls_side *fixed[SIDES_FIXED] = { &t->server, &t->client, &t->web, &t->page };
 
     return i < SIDES_FIXED ? fixed[i] : &t->named[i - SIDES_FIXED];
 }
 
-/* One entry may serve several sides; its news and its end are told once. */
-static bool speaks(struct node_tls *t, const struct node_tls_side *side)
+static struct node_tls_side *side_at(struct node_tls *t, uint32_t i)
 {
-    for (uint32_t i = 0; i < sides_n(t) && side_at(t, i) != side; i++) {
-        if (side_at(t, i)->config == side->config) {
+    return (struct node_tls_side *)side_of(t, i);
+}
+
+/* One entry may serve several sides; its news and its end are told once. */
+static bool is_first(const struct node_tls *t, const struct node_tls_side *side)
+{
+    for (uint32_t i = 0; i < sides_n(t) && side_of(t, i) != side; i++) {
+        if (side_of(t, i)->config == side->config) {
             return false;
         }
     }
     return true;
+}
+
+const struct node_tls_side *node_tls_next(const struct node_tls *t, uint32_t *i)
+{
+    while (*i < sides_n(t)) {
+        const struct node_tls_side *side = side_of(t, (*i)++);
+
+        if (side->config && is_first(t, side)) {
+            return side;
+        }
+    }
+    return NULL;
 }
 
 /* A list that has ended refuses every peer. */
@@ -89,7 +106,7 @@ static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
     int64_t left_ns = side->files.not_after_ns - env_wall_ns(t->env);
     int64_t days = left_ns / DAY_NS;
 
-    if (!side->config || !speaks(t, side)) {
+    if (!side->config || !is_first(t, side)) {
         return;
     }
     watch_list(t, side);
@@ -287,7 +304,7 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
         refused(side, &e);
         return false;
     }
-    if (speaks(t, side)) {
+    if (is_first(t, side)) {
         tell_renewed(side, &fresh);
     }
     tls_files_finish(&side->files);

@@ -47,6 +47,9 @@ struct net_tls node_tls_of(const struct node_tls_side *side);
  * renewed like the node's; NULL: no such entry, or its files cannot be used, which is logged.
  * Borrowed. ud: the struct node_tls. */
 struct net_identity *node_tls_find(void *ud, const char *name);
+/* Each entry of tls: that is in use, once: from *i on, which is 0 at first; NULL: that was all.
+ * Borrowed. */
+const struct node_tls_side *node_tls_next(const struct node_tls *t, uint32_t *i);
 void node_tls_watch(struct node_tls *t, struct rpc *rpc);
 /* Looks at the files at once; SIGHUP does so too. */
 void node_tls_look(struct node_tls *t);

@@ -131,7 +131,8 @@ static void load_at_start(struct docker *d, struct fn_op *op)
 
     d->load_tried = true;
     if (wanted && images_load_file(d, op, &err) < 0) {
-        engine_log(d, FN_LOG_ERROR, "%s; the next call that starts a container tries again", err.msg);
+        engine_log(d, FN_LOG_ERROR, "%s; the next call that starts a container tries again",
+                   err.msg);
     } else if (wanted) {
         engine_log(d, FN_LOG_INFO, "load_file %s: its images are there", d->conf->load_file);
     }

@@ -27,7 +27,7 @@ async function lbWith(more = '', options = {}) {
 const kernel = (pid) => Object.fromEntries(readFileSync(`/proc/${pid}/status`, 'utf8').split('\n').map((l) => l.split(/:\s+/)))
 const caps = (hex) => Array.from({ length: 41 }, (_, i) => i).filter((i) => BigInt(`0x${hex}`) >> BigInt(i) & 1n)
 const [DAC_OVERRIDE, FOWNER, NET_BIND_SERVICE, SYS_ADMIN] = [1, 3, 10, 21]
-const status = (node) => JSON.parse(execFileSync(path.join(build, 'fnd'), ['status', '--json', '--socket', /admin=(\S+)/.exec(node.log)[1]], { encoding: 'utf8' }))
+const status = async (node) => JSON.parse(await node.ask('status', '--json'))
 
 // What the plugin got from the kernel: { ptrace: 'EPERM', ... }.
 async function asked(lb) {
@@ -74,8 +74,8 @@ describe('basic, the default', { skip: notRoot }, () => {
     assert.equal(got.write, 'done')
   })
 
-  it('is told in the status and in one line of the log', () => {
-    const { hardening } = status(lb)
+  it('is told in the status and in one line of the log', async () => {
+    const { hardening } = await status(lb)
     assert.equal(hardening.mode, 'basic')
     assert.equal(hardening.uid, 0)
     assert.deepEqual(hardening.capabilities, ['dac_override'])
@@ -83,7 +83,7 @@ describe('basic, the default', { skip: notRoot }, () => {
     assert.match(hardening.missing.user, /process\.user is not set/)
     assert.match(hardening.missing.landlock, /only with process\.hardening: strict/)
     assert.match(lb.log, /msg="rights dropped" hardening=basic uid=0 capabilities=dac_override applied="capabilities no_new_privs [^"]*seccomp" missing="user \(/)
-    const text = execFileSync(path.join(build, 'fnd'), ['status', '--socket', /admin=(\S+)/.exec(lb.log)[1]], { encoding: 'utf8' })
+    const text = await lb.ask('status')
     assert.match(text, /^rights +basic, uid 0, capabilities: dac_override; applied: capabilities no_new_privs/m)
     assert.match(text, /^ +without landlock: only with/m)
   })
@@ -101,7 +101,7 @@ describe('basic, the default', { skip: notRoot }, () => {
     const look = (pid) => spawnSync('head', ['-c', '1', `/proc/${pid}/environ`], { uid: nobody, gid: nobody }).status
     assert.equal(look(open.pid), 0)
     assert.equal(look(shut.pid), 1)
-    assert.match(status(open).hardening.missing.private_memory, /process\.core_files/)
+    assert.match((await status(open)).hardening.missing.private_memory, /process\.core_files/)
   })
 })
 
@@ -114,7 +114,7 @@ describe('the other words', { skip: notRoot }, () => {
     for (const call of ['ptrace', 'bpf', 'keyctl', 'userfaultfd', 'clone', 'clone3', 'setns']) {
       assert.ok(!['EPERM', 'ENOSYS'].includes(got[call]), `${call}: ${got[call]}`)
     }
-    assert.deepEqual(status(lb).hardening.applied, [])
+    assert.deepEqual((await status(lb)).hardening.applied, [])
   })
 
   it('strict: no capability, no odd sockets, and writing only where the options say', async () => {
@@ -124,7 +124,7 @@ describe('the other words', { skip: notRoot }, () => {
     assert.equal(got.bpf, 'EPERM')
     assert.equal(got.alg, 'EPERM')
     assert.equal(got.write_tmp, 'done')
-    const { hardening } = status(lb)
+    const { hardening } = await status(lb)
     if (hardening.applied.includes('landlock')) assert.equal(got.write, 'EACCES')
     else assert.match(hardening.missing.landlock, /kernel does not have it/)
     lb.signal('SIGHUP')
@@ -164,7 +164,7 @@ describe('another user', { skip: notRoot }, () => {
     assert.deepEqual([now.Uid, now.Gid].map((ids) => ids.split('\t')), Array(2).fill(Array(4).fill(String(nobody))))
     assert.deepEqual(caps(now.CapEff), [])
     assert.equal((await asked(lb)).unshare, 'EPERM')
-    assert.equal(status(lb).hardening.uid, nobody)
+    assert.equal((await status(lb)).hardening.uid, nobody)
     lb.signal('SIGHUP') // its file is root's
     await until('the reload is refused', () => /the configuration was not taken/.test(lb.log))
     chmodSync(lb.dir, 0o755)
@@ -229,7 +229,7 @@ describe('runners', { skip: notRoot }, () => {
     assert.deepEqual(caps(kernel(mine.pid).CapEff), [DAC_OVERRIDE, FOWNER, SYS_ADMIN])
     assert.equal((await invoke(lb, fnId('hello'))).status, 200)
     assert.match(readFileSync(`/proc/${mine.pid}/mounts`, 'utf8'), /^tmpfs \S*iofs\S* tmpfs /m)
-    assert.match(status(mine).hardening.missing.landlock, /a runner mounts/)
+    assert.match((await status(mine)).hardening.missing.landlock, /a runner mounts/)
     assert.equal((await mine.stop()).code, 0)
     assert.equal(docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}`), '')
   })

@@ -61,8 +61,13 @@ describe('readiness', () => {
     const waiting = invoke(e.lbs[0], fnId('hello')) // names the group
     await e.npm.kill()
     await says(e.lbs[0], 503, /the pool cannot tell which runners there are/)
+    assert.match(await e.lbs[0].ask('status'), /not ready: the pool cannot tell which runners there are\ndegraded pool-stale\n[^]*groups_stale [1-9]/)
+    assert.ok(await e.lbs[0].metric('fn_lb_groups_stale') >= 1)
     await e.npm.start()
     await says(e.lbs[0], 200, /ready/)
+    await until('its list is no old one', async () => await e.lbs[0].metric('fn_lb_groups_stale') === 0)
+    assert.doesNotMatch(await e.lbs[0].ask('status'), /degraded|not ready/)
+    assert.match(await e.npm.ask('status'), /^npm +wanted_mb \d+, .*hosts \d+$/m)
     assert.equal((await waiting).status, 200)
     await e.stop()
   })

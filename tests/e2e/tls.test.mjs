@@ -226,6 +226,7 @@ ${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
     let late
     try {
       assert.match(runner.log, /a certificate of this node expires soon.*days_left=0/)
+      assert.match(await runner.ask('status'), /^certs +\S+ ends in 0 hours: \S+runner-1\.pem$/m)
       assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
       await until('it has expired', () => Date.now() > ends + 1000, 15_000)
       assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200, 'the connection lives on')

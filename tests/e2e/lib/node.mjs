@@ -2,13 +2,14 @@
 //
 // A node is started from a fn.yaml text, is ready when it answers GET /version, and is gone when
 // stop() or kill() returned. Its log is kept and shown when something fails.
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { closeIdle, request } from './http.mjs'
 import { socketOfPort, temporary } from './leftovers.mjs'
 
@@ -131,6 +132,15 @@ export class Fnd {
     clearTimeout(timer)
     rmSync(this.dir, { recursive: true, force: true })
     return exit
+  }
+
+  get adminSocket() {
+    return /admin=(\S+)/.exec(this.log)[1]
+  }
+
+  // What a command prints of this node.
+  async ask(...args) {
+    return (await promisify(execFile)(path.join(build, 'fnd'), [...args, '--socket', this.adminSocket])).stdout
   }
 
   async metrics() {

@@ -72,7 +72,7 @@ export class ReloadLb {
 
   // When fn.yaml cannot tell where it is.
   socket() {
-    return /admin=(\S+)/.exec(this.node.log)[1]
+    return this.node.adminSocket
   }
 
   stop() {

@@ -135,7 +135,7 @@ bool plugin_running(void)
     return false;
 }
 
-void plugin_degraded(const char *reason, bool on)
+void plugin_degraded(enum degraded_reason reason, bool on)
 {
     (void)reason;
     (void)on;

@@ -18,6 +18,7 @@ static int64_t count(const char *name)
 #define TIMED_OUT count("fn_lb_placer_client_timeout_count")
 #define GIVEN_UP  count("fn_lb_placer_timeout_count")
 #define NO_POOL   count("fn_lb_placer_rp_error_count")
+#define STALE     count("fn_lb_groups_stale")
 
 static void check_each(int64_t calls)
 {
@@ -124,6 +125,7 @@ START_TEST(a_pool_that_fails)
     }
     ck_assert_int_eq(NO_POOL, 0);
     ck_assert_int_eq(count("fn_lb_pool_refresh_failures_total"), 3);
+    ck_assert_int_eq(STALE, 1);
     pc = begin();
     pc->on_wake = ask_again;
     ck_assert_int_eq(place_next(pc), PLACE_PARKED);
@@ -133,6 +135,7 @@ START_TEST(a_pool_that_fails)
     ck_assert_int_eq(NO_POOL, 1);
     leave(pc);
     PUBLISH("r1:1");
+    ck_assert_int_eq(STALE, 0);
     pc = begin();
     ck_assert_int_eq(place_next(pc), PLACE_TRY);
     ck_assert_int_eq(NO_POOL, 1);
