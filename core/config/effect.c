@@ -157,9 +157,55 @@ void config_api_effect(const struct config *c, struct conf_problems *p)
     }
 }
 
+/* Whether a value of the tree, or an item of its lists, is that text. */
+static bool says(const struct conf_node *n, const char *text)
+{
+    if (n->type == CONF_SCALAR) {
+        return strcmp(n->text, text) == 0;
+    }
+    for (const struct conf_node *i = n->first; i; i = i->next) {
+        if (says(i, text)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_named(const struct config *c, const struct config_tls *tls)
+{
+    const struct conf_node *root = conf_root(c->priv->file);
+    const char *const used[] = { c->grpc->server_tls, c->grpc->client_tls, c->http->tls };
+
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
+        if (used[i] && strcmp(used[i], tls->name) == 0) {
+            return true;
+        }
+    }
+    for (const struct conf_node *i = root->first; i; i = i->next) {
+        if (strcmp(i->key, "tls") != 0 && says(i, tls->name)) {
+            return true; /* also by a plugin, which may call the option as it likes */
+        }
+    }
+    return false;
+}
+
+/* Files of such an entry are read by nobody, so that its mistakes show nowhere. */
+static void check_tls_names(const struct config *c, struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < c->n_tls; i++) {
+        const struct config_tls *tls = &c->tls[i];
+
+        if (tls->node && !is_named(c, tls)) {
+            conf_warning(p, "CFG710", conf_where_key(c->priv->file, tls->node),
+                         "%s: has no effect: nothing names this entry of tls:", tls->name);
+        }
+    }
+}
+
 void config_effect_check(const struct config *c, struct conf_problems *p)
 {
     if (!is_shared(c)) {
         check_keys(c, p);
     }
+    check_tls_names(c, p);
 }

@@ -102,8 +102,13 @@ static char **label_sets_of(const struct npm_group *g, struct log_gate *gate)
     return list;
 }
 
-/* False: the watcher is gone. */
-static bool send_membership(struct npm_service *s, struct watch *w, const char *group)
+/* A Membership as it goes to each of its watchers. */
+struct packed {
+    uint8_t *data; /* NULL = not packed yet, or no memory for it */
+    size_t len;
+};
+
+static void membership_pack(struct npm_service *s, const char *group, struct packed *ret)
 {
     const struct npm_group *g = npm_manager_group(s->manager, group);
     Fnd__Membership m = FND__MEMBERSHIP__INIT;
@@ -111,10 +116,9 @@ static bool send_membership(struct npm_service *s, struct watch *w, const char *
     Fnd__Member *members, **list;
     char **label_sets;
     struct npm_figures f;
-    uint8_t *data = NULL;
     uint32_t n;
-    int r = FN_E_EXHAUSTED;
 
+    *ret = (struct packed){ .data = NULL };
     npm_figures(g, &f);
     hosts = members_of(g, true, &n);
     members = calloc(n + 1, sizeof(*members));
@@ -137,17 +141,15 @@ static bool send_membership(struct npm_service *s, struct watch *w, const char *
         m.n_members = n;
         m.label_sets = label_sets;
         m.n_label_sets = npm_labels_n(g);
-        data = malloc(fnd__membership__get_packed_size(&m) + 1);
+        ret->data = malloc(fnd__membership__get_packed_size(&m) + 1);
     }
-    if (data) {
-        r = rpc_incoming_send(w->in, data, fnd__membership__pack(&m, data));
+    if (ret->data) {
+        ret->len = fnd__membership__pack(&m, ret->data);
     }
-    free(data);
     free(label_sets);
     free(list);
     free(members);
     free(hosts);
-    return r == 0;
 }
 
 /* A message's groups are gone through on the loop; none has to name more than there can be. */
@@ -238,19 +240,49 @@ static bool watches(const struct watch *w, const char *group)
     return false;
 }
 
+/* False: the watch has ended. Its load balancer begins another one, and is told all there is. */
+static bool watch_send(struct npm_service *s, struct watch *w, const struct packed *m)
+{
+    if (!m->data) {
+        watch_end(s, w, GRPC_EXHAUSTED, "out of memory");
+        return false;
+    }
+    if (rpc_incoming_send(w->in, m->data, m->len) < 0) {
+        log_stranger(FN_LOG_WARN,
+                     "a load balancer does not read its membership: its watch is ended", "lb",
+                     w->request->lb_id);
+        watch_end(s, w, GRPC_EXHAUSTED, "the watcher is too slow");
+        return false;
+    }
+    return true;
+}
+
+static bool watch_tell(struct npm_service *s, struct watch *w, const char *group)
+{
+    struct packed m;
+    bool lives;
+
+    membership_pack(s, group, &m);
+    lives = watch_send(s, w, &m);
+    free(m.data);
+    return lives;
+}
+
 void npm_service_published(struct npm_service *s, const char *group)
 {
+    struct packed m = { .data = NULL };
     struct watch *w, *next;
 
     for (w = LIST_FIRST(&s->watches); w; w = next) {
         next = LIST_NEXT(w, link);
-        if (watches(w, group) && !send_membership(s, w, group)) {
-            log_stranger(FN_LOG_WARN,
-                         "a load balancer does not read its membership: its watch is ended", "lb",
-                         w->request->lb_id);
-            watch_end(s, w, GRPC_EXHAUSTED, "the watcher is too slow");
+        if (watches(w, group)) {
+            if (!m.data) {
+                membership_pack(s, group, &m);
+            }
+            watch_send(s, w, &m);
         }
     }
+    free(m.data);
 }
 
 /* What a watch keeps, for as long as its load balancer likes. */
@@ -300,8 +332,7 @@ static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t
     s->n_watches++;
     for (size_t i = 0; i < q->n_groups; i++) {
         if (is_learnt(npm_manager_group(s->manager, q->groups[i])) &&
-            !send_membership(s, w, q->groups[i])) {
-            watch_end(s, w, GRPC_EXHAUSTED, "out of memory");
+            !watch_tell(s, w, q->groups[i])) {
             return;
         }
     }

@@ -284,6 +284,8 @@ static const struct {
 } effects[] = {
     { LB "runner: { pids_max: 3 }\napps: [{ name: a }]\n", NULL,
       "fn.yaml:3:1: warning: runner: has no effect, got node: lb; expected it in node: pure-runner or full\n" },
+    { LB "apps: [{ name: a }]\ntls: { TLSAdminServer: { ca: /c }, TLSWebServer: { cert: /c, key: /k } }\n", NULL,
+      "fn.yaml:4:8: warning: TLSAdminServer: has no effect: nothing names this entry of tls:\n" },
     { LB "npm: {}\napps: [{ name: a }]\n", NULL, "npm: has no effect, got node: lb; expected it in node: npm" },
     { "node: pure-runner\napps: [{ name: a }]\n", NULL, "fn.yaml:2:1: warning: apps: has no effect" },
     { "node: pure-runner\nplugins: { placer: ch }\n", NULL,
