@@ -331,7 +331,8 @@ static int admin_listen(struct admin *a, struct loop *loop, const char *path,
                         struct fn_error *reterr)
 {
     char listen[ADMIN_PATH_MAX + 8];
-    struct http_server_config server = { .listen = listen,
+    struct http_server_config server = { .name = "admin",
+                                         .listen = listen,
                                          .limits = limits,
                                          .owner_only = true,
                                          .bodies = &a->bodies,

@@ -34,6 +34,7 @@ static void turn_away(struct http_server *s, int fd, int status, const char *tex
     struct refusal r;
     struct buf b = BUF_INIT(0);
 
+    metric_add(s->counts.turned_away, 1);
     if (!s->config.identity) {
         refuse(&r, status, "%s", text);
         answer_refusal(s, &b, &r);
@@ -202,6 +203,7 @@ static void starve_at_limit(struct http_server *s)
         close(s->reserve_fd);
         fd = accept4(s->listen.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     }
+    metric_add(s->counts.accepted, fd >= 0);
     starve(s, fd);
     s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
@@ -216,6 +218,7 @@ static void on_accept(struct loop_fd *w, uint32_t events)
         socklen_t len = sizeof(addr);
         int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+        metric_add(s->counts.accepted, fd >= 0);
         if (fd >= 0 && !s->config.owner_only && net_is_of_last_tenth(fd)) {
             starve(s, fd);
             return;
@@ -235,6 +238,7 @@ static void on_accept(struct loop_fd *w, uint32_t events)
 void server_conn_closed(struct http_server *s, struct peer_count *p)
 {
     s->conns_n--;
+    metric_add(s->counts.open, -1);
     peer_count_release(s, p);
     if (s->reserve_fd < 0) {
         s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -293,6 +297,7 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->loop = loop;
     s->env = loop_env(loop);
     s->config = *config;
+    port_counts_init(&s->counts, config->name);
     s->config.identity = config->identity && !net_identity_is_plain(config->identity)
                              ? net_identity_ref(config->identity)
                              : NULL;

@@ -49,6 +49,7 @@ struct http_port {
 extern const struct opt_table http_limits_table, http_port_table;
 
 struct http_server_config {
+    const char *name;   /* of the port in metrics (net/port_counts.h), a literal */
     const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
     struct http_limits limits;
     struct budget *bodies; /* borrowed; memory of all bodies */

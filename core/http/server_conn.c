@@ -785,6 +785,7 @@ void conn_create(struct http_server *s, int fd, const char *peer, struct peer_co
     }
     TAILQ_INSERT_TAIL(&s->conns, c, link);
     s->conns_n++;
+    metric_add(s->counts.open, 1);
     if (!s->config.identity) {
         conn_begin(c);
     }

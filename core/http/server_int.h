@@ -27,6 +27,7 @@
 #include <http/server.h>
 #include <net/io.h>
 #include <net/network.h>
+#include <net/port_counts.h>
 #include <sys/uio.h>
 
 #define SCRATCH_BYTES  65536
@@ -131,6 +132,7 @@ struct http_server {
     uint16_t port;
     struct conn_list conns; /* of HTTP/1.1, and those that shake hands */
     uint32_t conns_n; /* of each protocol */
+    struct port_counts counts;
     uint32_t beside_n; /* requests that run beside another one of their connection */
     void *h2; /* config.h2's part; NULL: HTTP/1.1 alone */
     struct peer_count *peers;

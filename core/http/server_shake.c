@@ -49,6 +49,7 @@ static void conn_on_shaken(void *ud, const char *error)
     if (net_io_shake_failure(c->io) == NET_SHAKE_HUNG_UP) {
         log_debug("a handshake was left", "peer", net_io_peer(c->io));
     } else {
+        metric_add(c->s->counts.unshaken, 1);
         log_gated(c->s, &c->s->tls_gate, "a handshake failed", net_io_peer(c->io), "error", error);
     }
     if (net_io_shake_failure(c->io) == NET_SHAKE_PLAIN_HTTP) {

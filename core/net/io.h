@@ -114,6 +114,7 @@ void net_dial_cancel(struct net_dial *d);
 struct net_listener;
 
 struct net_listen_config {
+    const char *name;    /* of the port in metrics (port_counts.h), a literal */
     const char *address; /* host:port, :port, [ipv6]:port, unix:/path */
     bool owner_only;     /* unix: mode 0600, peers are this user or root (SO_PEERCRED) */
     struct net_identity *identity; /* ref taken; NULL or plain: no TLS */
@@ -131,7 +132,7 @@ struct net_listen_config {
 };
 /* accepted(ud, io): handed to the owner, after the handshake. Whoever is turned away is closed
  * before a byte of it is read. Failed handshakes and refusals are logged (gated) and counted
- * nowhere else. FN_E_INVALID bad address, FN_E_UNAVAILABLE "CFG707 ... is in use by pid ...". */
+ * in metrics. FN_E_INVALID bad address, FN_E_UNAVAILABLE "CFG707 ... is in use by pid ...". */
 int net_listen(struct loop *loop, const struct net_listen_config *config,
                void (*accepted)(void *ud, struct net_io *io), void *ud, struct net_listener **ret,
                struct fn_error *reterr);

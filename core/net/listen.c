@@ -4,6 +4,7 @@
  * handshakes run as may and none of them is silent, and for a moment when descriptors or memory ran
  * out: the backlog waits. */
 #include <net/net_int.h>
+#include <net/port_counts.h>
 
 #include <base/log.h>
 #include <base/share.h>
@@ -38,6 +39,7 @@ struct net_listener {
     uint32_t handshakes_max, connections_max, connections_per_ip_max;
     struct fn_strlist refuse_interfaces;
     struct visitors *visitors;
+    struct port_counts counts;
     uint32_t arriving_n;
     TAILQ_HEAD(, arriving) arriving; /* in order of arrival */
     struct env_timer silence; /* a look at those that have not sent a byte */
@@ -96,12 +98,18 @@ static void arriving_free(struct arriving *a)
     free(a);
 }
 
+static void shake_failed(struct net_listener *l, struct net_io *io, const char *error)
+{
+    metric_add(l->counts.unshaken, 1);
+    log_gated(l, &l->failed_gate, "a handshake failed", net_io_peer(io), error);
+}
+
 static void cut_silent(struct arriving *a, const char *why)
 {
     struct net_listener *l = a->l;
     struct net_io *io = a->io;
 
-    log_gated(l, &l->failed_gate, "a handshake failed", net_io_peer(io), why);
+    shake_failed(l, io, why);
     arriving_free(a);
     net_io_close(io);
 }
@@ -140,7 +148,7 @@ static void listen_on_shaken(void *ud, const char *error)
         log_debug("a handshake was left", "listen", l->address, "peer", net_io_peer(io));
         net_io_close(io);
     } else if (error) {
-        log_gated(l, &l->failed_gate, "a handshake failed", net_io_peer(io), error);
+        shake_failed(l, io, error);
         net_io_close(io);
     } else {
         l->accepted(l->ud, io);
@@ -202,6 +210,7 @@ static void turn_away(struct net_listener *l, int fd, const char *peer, const ch
 {
     struct linger hard = { .l_onoff = 1, .l_linger = 0 };
 
+    metric_add(l->counts.turned_away, 1);
     log_gated(l, &l->turned_gate, "a connection was turned away", peer, why);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
     close(fd);
@@ -261,7 +270,9 @@ static void on_accept(struct loop_fd *w, uint32_t events)
         socklen_t len = sizeof(addr);
         int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+        metric_add(l->counts.accepted, fd >= 0);
         if (fd >= 0 && l->keep_tenth && net_is_of_last_tenth(fd)) {
+            metric_add(l->counts.turned_away, 1);
             close(fd);
             starve(l, "the last tenth of descriptors is for calls that run");
         } else if (fd >= 0) {
@@ -320,7 +331,8 @@ static bool take_config(struct net_listener *l, const struct net_listen_config *
     l->handshakes_max = config->handshakes_max;
     l->connections_max = config->connections_max;
     l->connections_per_ip_max = config->connections_per_ip_max;
-    l->visitors = visitors_create();
+    port_counts_init(&l->counts, config->name);
+    l->visitors = visitors_create(l->counts.open);
     l->address = strdup(config->address);
     l->alpn = config->alpn ? strdup(config->alpn) : NULL;
     return l->visitors && l->address && (!config->alpn || l->alpn) &&

@@ -17,12 +17,18 @@ struct visitor {
 struct visitors {
     struct visitor *table;
     uint32_t n;
+    struct metric *open;
     bool closed;
 };
 
-struct visitors *visitors_create(void)
+struct visitors *visitors_create(struct metric *open)
 {
-    return calloc(1, sizeof(struct visitors));
+    struct visitors *v = calloc(1, sizeof(*v));
+
+    if (v) {
+        v->open = open;
+    }
+    return v;
 }
 
 static void visitors_maybe_free(struct visitors *v)
@@ -62,6 +68,7 @@ struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr)
     }
     p->n++;
     v->n++;
+    metric_add(v->open, 1);
     return p;
 }
 
@@ -73,6 +80,7 @@ void visitor_leave(struct visitor *p)
         return;
     }
     v->n--;
+    metric_add(v->open, -1);
     if (--p->n == 0) {
         HASH_DEL(v->table, p);
         free(p);

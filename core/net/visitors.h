@@ -3,13 +3,14 @@
 #ifndef NET_VISITORS_H
 #define NET_VISITORS_H
 
+#include <base/metric.h>
 #include <net/network.h>
 
 struct visitors;
 struct visitor; /* one address */
 
-/* NULL: out of memory. */
-struct visitors *visitors_create(void);
+/* open: the gauge of those that are there. NULL: out of memory. */
+struct visitors *visitors_create(struct metric *open);
 void visitors_unref(struct visitors *v); /* the port is closed; connections may be left. NULL ok */
 
 /* One more connection of this address; NULL: out of memory. */

@@ -145,7 +145,8 @@ static int make_token(struct page *p, struct fn_error *reterr)
 int page_create(const struct page_deps *deps, struct page **ret, struct fn_error *reterr)
 {
     struct page *p = calloc(1, sizeof(*p));
-    struct http_server_config server = { .listen = deps->listen,
+    struct http_server_config server = { .name = "page",
+                                         .listen = deps->listen,
                                          .limits = page_limits,
                                          .identity = deps->identity,
                                          .h2 = &http_h2,

@@ -4,6 +4,7 @@
 
 #include <base/arena.h>
 #include <base/log.h>
+#include <base/metric.h>
 #include <rpc/wire_check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +153,24 @@ static void membership_pack(struct npm_service *s, const char *group, struct pac
     free(hosts);
 }
 
+/* "NPM502 ...": by its code, which is as much as the label has. */
+static void count_refused(const char *text)
+{
+    static const char *const labels[] = { "code", NULL };
+    static const struct metric_def def = {
+        .name = "fn_npm_demand_refused",
+        .help = "Demand of load balancers that was refused, or counted for less, by the code that "
+                "they are told.",
+        .kind = METRIC_COUNTER,
+        .labels = labels,
+    };
+    char code[8];
+    const char *value = code;
+
+    snprintf(code, sizeof(code), "%.6s", text);
+    metric_add(metric_series(metric_declare(&def), &value), 1);
+}
+
 /* A message's groups are gone through on the loop; none has to name more than there can be. */
 static bool refuse_many(struct rpc_incoming *in, size_t n_groups)
 {
@@ -162,6 +181,7 @@ static bool refuse_many(struct rpc_incoming *in, size_t n_groups)
     }
     snprintf(text, sizeof(text), "NPM507 the message names %zu groups; expected at most %u",
              n_groups, NPM_GROUPS_MAX);
+    count_refused(text);
     rpc_incoming_end(in, GRPC_INVALID, text);
     return true;
 }
@@ -370,6 +390,7 @@ static bool refuse_stranger(struct npm_service *s, struct rpc_incoming *in, cons
         return false;
     }
     snprintf(text, sizeof(text), "NPM503 certificate is %.200s, message says %.64s", name, lb_id);
+    count_refused(text);
     log_write_gated(&s->strangers, 1, FN_LOG_WARN, "demand refused", "error", text, (char *)NULL);
     rpc_incoming_end(in, GRPC_PERMISSION, text);
     return true;
@@ -414,6 +435,7 @@ static void add_objection(struct answer *a, struct npm_service *s, const struct 
 
     a->errors[k] = ERR_INIT;
     if (npm_manager_demand(s->manager, d, &a->errors[k]) != 0) {
+        count_refused(a->errors[k].msg);
         a->note_list[k] = put_note(&a->notes[k], group, a->errors[k].msg);
         a->message.n_notes = k + 1;
     }
@@ -480,8 +502,12 @@ static void take_snapshots(struct npm_service *s, struct rpc_incoming *in,
                                          .group = c->group_id ? c->group_id->id : "",
                                          .mb = c->mem_mb_total };
 
-        if (npm_manager_demand(s->manager, &said, &e) < 0 &&
-            !first.msg[0]) {
+        int r = npm_manager_demand(s->manager, &said, &e);
+
+        if (r != 0) {
+            count_refused(e.msg);
+        }
+        if (r < 0 && !first.msg[0]) {
             first = e;
         }
     }

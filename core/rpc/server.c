@@ -386,7 +386,8 @@ static void on_accepted(void *ud, struct net_io *io)
 static int listen_at(struct rpc_server *s, const char *address, struct fn_error *reterr)
 {
     const struct rpc_config *c = &s->rpc->config;
-    struct net_listen_config config = { .address = address,
+    struct net_listen_config config = { .name = "grpc",
+                                        .address = address,
                                         .identity = s->rpc->server_identity,
                                         .alpn = "h2",
                                         .handshake_timeout_ms = HANDSHAKE_MS,

@@ -540,7 +540,8 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
     w->loop = loop;
     w->config = *config;
     declare_metrics(w);
-    server = (struct http_server_config){ .listen = config->listen,
+    server = (struct http_server_config){ .name = "http",
+                                          .listen = config->listen,
                                           .limits = config->limits,
                                           .bodies = config->bodies,
                                           .identity = config->identity,

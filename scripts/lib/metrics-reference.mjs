@@ -15,7 +15,7 @@ const SECTIONS = [
   { title: 'Process and loop', rooms: ['process'], nodes: ALL },
   { title: 'Log and configuration', rooms: ['base', 'loop', 'node'], nodes: ALL },
   { title: 'Plugins', rooms: ['plugin', 'override'], nodes: ALL },
-  { title: 'HTTP, gRPC, TLS', rooms: ['web', 'page', 'rpc', 'tls'], nodes: ALL },
+  { title: 'HTTP, gRPC, TLS', rooms: ['web', 'net', 'page', 'rpc', 'tls'], nodes: ALL },
   { title: 'Traces', rooms: ['trace'], nodes: ALL, text: 'See [tracing.md](tracing.md).' },
   { title: 'Management API', rooms: ['api'], nodes: ['full', 'api'], text: 'Requests to it are among those of HTTP.' },
   { title: 'Load balancer: calls', rooms: ['lb'], nodes: LB },
@@ -33,7 +33,7 @@ const SECTIONS = [
     text: 'Names, views and labels are Go Fn\'s. `fn_docker_api_latency` has requests of drivers to a Docker engine, ' +
       '`fn_docker_stats_*` what driver docker can read of a container on this machine, once a second (`runner.container_stats`).',
   },
-  { title: 'Node pool manager', rooms: ['npm'], nodes: ['npm'], text: 'See [elastic-pools.md](elastic-pools.md).' },
+  { title: 'Node pool manager', rooms: ['npm', 'poolserver'], nodes: ['npm'], text: 'See [elastic-pools.md](elastic-pools.md).' },
 ]
 const CALLS = ['full', 'lb', 'pure-runner']
 const NODES = { fn_metrics_folded_series: CALLS, fn_listener_ends: CALLS, fn_listener_waiting: CALLS } // where the room does not say it

@@ -223,6 +223,8 @@ test('demand that no honest load balancer has', async () => {
     assert.match(many.at(-1).note, /NPM506 load balancers of the group, got more than 20; expected at most npm.lbs_max/)
     assert.ok(e.npm.log.match(/too many load balancers/g).length <= 3)
     assert.match((await advertise('one-too-many', 1, ['default', 512])).note, /NPM506/)
+    const refused = await e.npm.metrics()
+    for (const code of ['NPM501', 'NPM502', 'NPM504', 'NPM506', 'NPM507']) assert.ok(refused.get(`fn_npm_demand_refused{code="${code}"}`) > 0, code)
     const g = await e.group()
     assert.equal(g.lbs, 20)
     assert.equal(g.wanted_mb, 256)

@@ -191,6 +191,7 @@ static void server_begin(void)
 {
     struct fn_error err = { .size = sizeof(err) };
     struct http_server_config config = {
+        .name = "test",
         .limits = limits, .bodies = &sv.bodies, .h2 = &http_h2, .on_request = on_request
     };
     char address[sizeof(sv.path) + 8];

@@ -121,7 +121,7 @@ static void server_end(void)
 static void server_begin(void)
 {
     struct fn_error err = { .size = sizeof(err) };
-    struct http_server_config config = { .limits = limits,
+    struct http_server_config config = { .name = "test", .limits = limits,
                                          .bodies = &sv.bodies,
                                          .on_request = on_request };
     char address[sizeof(sv.path) + 8];

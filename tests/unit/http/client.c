@@ -203,7 +203,7 @@ static void *run(void *arg)
 
 void server_start(const char *listen, const struct http_limits *limits)
 {
-    struct http_server_config config = { .listen = listen,
+    struct http_server_config config = { .name = "test", .listen = listen,
                                          .limits = *limits,
                                          .bodies = &fx.bodies,
                                          .identity = fx.identity,

@@ -2,6 +2,7 @@
 #include "client.h"
 #include "suites.h"
 
+#include <net/port_counts.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,12 +311,14 @@ END_TEST
 
 START_TEST(connections_and_requests_are_counted)
 {
+    struct port_counts counts;
     int fds[4];
     char *text;
 
     limits.connections_max = 3;
     limits.connections_per_ip_max = 2;
     limits.requests_per_connection_max = 2;
+    port_counts_init(&counts, "test");
     server_start("127.0.0.1:0", &limits);
     for (int i = 0; i < 2; i++) {
         fds[i] = dial();
@@ -333,9 +336,13 @@ START_TEST(connections_and_requests_are_counted)
     fds[2] = dial(); /* there is room again */
     send_text(fds[2], GET("/plain"));
     expect_answer(fds[2], "200", "ok");
+    ck_assert_int_eq(metric_value(counts.open), 2);
     close(fds[1]);
     close(fds[2]);
     server_stop();
+    ck_assert_int_eq(metric_value(counts.accepted), 4);
+    ck_assert_int_eq(metric_value(counts.turned_away), 1);
+    ck_assert_int_eq(metric_value(counts.open), 0);
 }
 END_TEST
 
@@ -410,7 +417,7 @@ END_TEST
 
 START_TEST(a_port_in_use_is_named)
 {
-    struct http_server_config config = { .limits = default_limits() };
+    struct http_server_config config = { .name = "test", .limits = default_limits() };
     struct fn_error err = ERR_INIT;
     struct http_server *second;
     char address[64], expected[160];
@@ -429,7 +436,7 @@ END_TEST
 
 START_TEST(stale_unix_sockets_are_replaced_and_living_ones_are_not)
 {
-    struct http_server_config config = { .limits = default_limits() };
+    struct http_server_config config = { .name = "test", .limits = default_limits() };
     struct fn_error err = ERR_INIT;
     struct http_server *second;
     char address[80];

@@ -127,7 +127,8 @@ static void on_accepted(void *ud, struct net_io *io)
 
 void rig_listen(const char *address, struct net_identity *i, const char *alpn)
 {
-    struct net_listen_config config = { .address = address ? address : "127.0.0.1:0",
+    struct net_listen_config config = { .name = "test",
+                                        .address = address ? address : "127.0.0.1:0",
                                         .identity = i,
                                         .alpn = alpn,
                                         .handshake_timeout_ms = 20000,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <net/bind.h>
+#include <net/port_counts.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,15 +101,22 @@ END_TEST
 /* Those that were handed over count as long as they live. */
 START_TEST(connections_count_until_they_are_closed)
 {
+    struct port_counts counts;
+
+    port_counts_init(&counts, "test");
     rig.limits.connections_per_ip_max = 1;
     rig_listen(NULL, NULL, NULL);
     rig_connect(NULL);
     call_from(1);
     UNTIL(is_over(callers[0]));
+    ck_assert_int_eq(metric_value(counts.open), 1);
+    ck_assert_int_eq(metric_value(counts.turned_away), 1);
     end_close(&rig.server);
+    ck_assert_int_eq(metric_value(counts.open), 0);
     call_from(1);
     UNTIL(rig.accepted == 2);
     ck_assert(!is_over(callers[1]));
+    ck_assert_int_eq(metric_value(counts.accepted), 3);
 }
 END_TEST
 
@@ -134,6 +142,9 @@ END_TEST
 /* Silence from everywhere costs those that have something to say nothing. */
 START_TEST(silent_ones_make_room)
 {
+    struct port_counts counts;
+
+    port_counts_init(&counts, "test");
     rig.handshakes_max = 4;
     rig.handshake_timeout_ms = 20000;
     rig_listen(NULL, both, NULL);
@@ -144,6 +155,7 @@ START_TEST(silent_ones_make_room)
     UNTIL(rig.dialled && rig.server.io);
     ck_assert_msg(rig.client.io, "%s", rig.error);
     ck_assert_uint_ge(n_over(), 26);
+    ck_assert_int_ge(metric_value(counts.unshaken), 26);
 }
 END_TEST
 

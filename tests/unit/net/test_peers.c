@@ -281,7 +281,7 @@ END_TEST
 START_TEST(a_port_needs_a_certificate)
 {
     struct net_identity *bare = identity_of(NULL, ca.pem, NULL, NULL);
-    struct net_listen_config config = { .address = "127.0.0.1:0", .identity = bare };
+    struct net_listen_config config = { .name = "test", .address = "127.0.0.1:0", .identity = bare };
     struct net_listener *l;
 
     ck_assert_int_eq(net_listen(rig.loop, &config, NULL, NULL, &l, NULL), FN_E_INVALID);
