@@ -152,12 +152,9 @@ static void call_finish(struct lb_call *c, enum outcome outcome, int status,
     log_end(c, outcome, status, e); /* while the runner's address lives */
     note_end(c, outcome, status, e);
     c->place.execution_ns = c->has_finished ? c->finished.execution_ns : 0;
-    if (c->place.runner && outcome != OUTCOME_ABORTED) {
-        place_ended(&c->place, outcome == OUTCOME_OK ? FN_DONE_OK : FN_DONE_FAILED);
-    } else if (c->place.place) {
-        c->place.answered = outcome != OUTCOME_ABORTED;
-        place_leave(&c->place);
-    }
+    place_end(&c->place, outcome == OUTCOME_OK        ? PLACE_END_OK
+                         : outcome == OUTCOME_ABORTED ? PLACE_END_GONE
+                                                      : PLACE_END_FAILED);
     if (c->answered && c->route.detached && outcome != OUTCOME_OK) {
         metric_add(c->lb->metrics.detached_broken, 1);
     }

@@ -608,6 +608,16 @@ void place_leave(struct place_call *pc)
     }
 }
 
+void place_end(struct place_call *pc, enum place_end how)
+{
+    if (pc->runner && how != PLACE_END_GONE) {
+        place_ended(pc, how == PLACE_END_OK ? FN_DONE_OK : FN_DONE_FAILED);
+    } else if (pc->place) {
+        pc->answered = how != PLACE_END_GONE;
+        place_leave(pc);
+    }
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void wake(const struct fn_host *host, const char *group)

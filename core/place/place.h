@@ -148,8 +148,6 @@ struct place_call {
     /* set by the caller before place_ended(): */
     int64_t execution_ns; /* that the runner reported; 0 = unknown */
     bool overdue;         /* the call's own time is over, not the function's */
-    /* set by the caller before place_leave(): */
-    bool answered; /* the call has its error: its client did not leave */
     /* set by the caller before place_refused(): */
     const char *refusal; /* the runner's reason; NULL = none; lives as long as this */
     const struct engage_refusal *told; /* what it said of itself; NULL = nothing; until then */
@@ -194,6 +192,7 @@ struct place_call {
     bool has_turn; /* waits for capacity */
     bool counted;
     bool begun; /* and not over */
+    bool answered; /* it has its error: its client did not leave */
     bool pool_failed; /* counted as one whose pool did not tell its runners */
     bool class_known;         /* of this attempt */
     struct waits_class class; /* at its begin */
@@ -210,6 +209,9 @@ void place_refused(struct place_call *pc, uint32_t why, int32_t code);
 void place_ended(struct place_call *pc, uint32_t outcome);
 /* Gives the call up in any state; no on_wake() after this. Needed also after PLACE_GIVE_UP. */
 void place_leave(struct place_call *pc);
+/* Either of them, by the state, for whoever answers a call; also when it never began. */
+enum place_end { PLACE_END_OK, PLACE_END_FAILED, PLACE_END_GONE /* its client left */ };
+void place_end(struct place_call *pc, enum place_end how);
 
 /* [loop] The runners of all groups whose links are open, one after the other, until seen() says
  * false, which is returned. One of several groups comes several times. Borrowed until the loop goes
