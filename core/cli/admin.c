@@ -30,7 +30,7 @@ static void print_counts(const char *name, const json_t *o)
     json_t *value;
     int n = 0;
 
-    if (!o) {
+    if (json_object_size(o) == 0) {
         return;
     }
     printf("%-8s", name);
