@@ -5,7 +5,7 @@
  *   b ID    a call begins, which is the one that the next lines speak of
  *   e TEXT  its error         n TEXT  the placer's note         t TEXT  a runner that refused it
  *   .       it ends           r N     the ring has another size, 0 to 9
- *   ? ID    a question
+ *   ? ID    a question        x       one for the id that ended last, but for its first letter
  *
  * A call is found as long as it is among the last that ended, and only then; whatever it says is
  * printed as JSON that another reader takes. */
@@ -106,9 +106,8 @@ static void expect_json(const struct why_entry *e)
     buf_finish(&out);
 }
 
-static void asks(const struct model *m, struct fuzz_in text)
+static void asks(const struct model *m, const char *id)
 {
-    char *id = fuzz_text(text.at, text.len);
     const struct why_entry *found = why_find(why, id);
     struct fn_error e = ERR_INIT;
     bool is_there = false;
@@ -123,7 +122,23 @@ static void asks(const struct model *m, struct fuzz_in text)
     } else {
         fuzz_expect(why_unknown(why, id, 20, &e) == FN_E_NOT_FOUND && e.msg[0], "no sentence");
     }
+}
+
+static void asks_text(const struct model *m, struct fuzz_in text)
+{
+    char *id = fuzz_text(text.at, text.len);
+
+    asks(m, id);
     free(id);
+}
+
+static void asks_alike(const struct model *m)
+{
+    char id[CALL_ID_LEN + 1] = "";
+
+    memcpy(id, m->n ? m->ids[m->n - 1] : id, sizeof(id));
+    id[0] = id[0] ? 'x' : '\0';
+    asks(m, id);
 }
 
 static void step(struct model *m, struct fuzz_in line)
@@ -147,8 +162,11 @@ static void step(struct model *m, struct fuzz_in line)
     case 'r':
         resizes(m, line);
         break;
+    case 'x':
+        asks_alike(m);
+        break;
     default:
-        asks(m, line);
+        asks_text(m, line);
     }
 }
 
