@@ -84,6 +84,13 @@ struct fn_hdr {
 
 #define FN_HDR(type, magic_) { (uint32_t)sizeof(type), (magic_) }
 
+/* Whether a view or a table that the other side filled reaches to `member`, for members that came
+ * after minor 0: an older host's is shorter. All of them begin with their size, as a header or as
+ * `size` alone. A method may still be NULL. */
+#define FN_HAS(table, member)                                                                      \
+    ((size_t)((const char *)&(table)->member - (const char *)(table)) + sizeof((table)->member) <= \
+     *(const uint32_t *)(const void *)(table))
+
 /* Error codes: gRPC status codes, negated. */
 #define FN_E_CANCELLED     (-1)
 #define FN_E_UNKNOWN       (-2)

@@ -39,7 +39,7 @@ const char *task_wants(const struct fn_task *t)
 bool task_no_network(const struct fn_task *t)
 {
     return t->flags & FN_TASK_NO_NETWORK ||
-           (TASK_HAS(t, network) && t->network && strcmp(t->network, "none") == 0);
+           (FN_HAS(t, network) && t->network && strcmp(t->network, "none") == 0);
 }
 
 int task_check_env(const struct fn_task *t, struct fn_error *e)

@@ -4,15 +4,10 @@
 
 #include <fn/driver.h>
 #include <stdbool.h>
-#include <stddef.h>
-
-/* Wrappers that were built for an earlier minor hand on a shorter task. */
-#define TASK_HAS(task, field)                                                                      \
-    ((task)->hdr.size >= offsetof(struct fn_task, field) + sizeof((task)->field))
-
 
 /* The first field by which a wrapper asks for what only an engine has, or NULL. cap_drop is not
- * among them: there is nothing to drop. Only if TASK_HAS(task, extra_json). */
+ * among them: there is nothing to drop. Only if FN_HAS(task, extra_json): wrappers
+ * that were built for an earlier minor hand on a shorter task. */
 const char *task_wants(const struct fn_task *task);
 #define TASK_ENV_MAX       4096
 #define TASK_ENV_BYTES_MAX (1024 * 1024)

@@ -60,7 +60,7 @@ static void output_open(struct ctr *c)
 /* Neither without a network nor with one that a wrapper names. */
 static bool picks_network(const struct fn_task *task)
 {
-    return !(task->flags & FN_TASK_NO_NETWORK) && !(TASK_HAS(task, network) && task->network);
+    return !(task->flags & FN_TASK_NO_NETWORK) && !(FN_HAS(task, network) && task->network);
 }
 
 static struct ctr *ctr_new(struct docker *d, const struct fn_task *task)
@@ -175,8 +175,7 @@ static int find_own(struct docker *d, const struct fn_task *t, const struct fn_t
     const struct fn_task *own;
 
     *ret = NULL;
-    if (d->driver->hdr.size < offsetof(struct fn_driver_if, task) + sizeof(d->driver->task) ||
-        !d->driver->task) {
+    if (!FN_HAS(d->driver, task) || !d->driver->task) {
         return 0;
     }
     own = d->driver->task(d->host, t->handle);

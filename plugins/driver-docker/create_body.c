@@ -74,12 +74,12 @@ static int check_extras(const struct fn_task *t, struct fn_error *e)
     size_t bytes = 0;
     int r = 0;
 
-    if (TASK_HAS(t, cpu_shares) && t->cpu_shares > 0 &&
+    if (FN_HAS(t, cpu_shares) && t->cpu_shares > 0 &&
         (t->cpu_shares < API_SHARES_MIN || t->cpu_shares > API_SHARES_MAX)) {
         return fail_platform(e, FN_E_INVALID, "cpu_shares, got %" PRIu64 "; expected %d..%d",
                              t->cpu_shares, API_SHARES_MIN, API_SHARES_MAX);
     }
-    for (uint32_t i = 0; TASK_HAS(t, n_labels) && i < t->n_labels && r == 0; i++) {
+    for (uint32_t i = 0; FN_HAS(t, n_labels) && i < t->n_labels && r == 0; i++) {
         r = check_label(&t->labels[i], &bytes, e);
     }
     if (r == 0 && bytes > API_LABELS_MAX) {
@@ -118,7 +118,7 @@ static json_t *labels(const struct fn_task *t, const struct api_settings *s)
         json_object_set_new(o, "fn-agent-classifier", json_string(s->label_tag));
         json_object_set_new(o, "fn-agent-instance", json_string(t->instance));
     }
-    for (uint32_t i = 0; TASK_HAS(t, n_labels) && i < t->n_labels; i++) {
+    for (uint32_t i = 0; FN_HAS(t, n_labels) && i < t->n_labels; i++) {
         json_object_set_new(o, t->labels[i].key, json_string(t->labels[i].value));
     }
     return o;
@@ -221,7 +221,7 @@ static void add_limits(json_t *host, const struct fn_task *t)
             host, "CpuQuota",
             json_integer((json_int_t)(t->cpu_milli * (CREATE_CPU_PERIOD_US / 1000))));
     }
-    if (TASK_HAS(t, cpu_shares) && t->cpu_shares > 0) {
+    if (FN_HAS(t, cpu_shares) && t->cpu_shares > 0) {
         json_object_set_new(host, "CpuShares", json_integer((json_int_t)t->cpu_shares));
     }
     if (t->pids_max > 0) {

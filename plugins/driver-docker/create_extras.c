@@ -262,7 +262,7 @@ int create_add_extras(json_t *body, const struct fn_task *t, struct fn_error *re
     struct adding a = { .t = t, .host = json_object_get(body, "HostConfig") };
     int r;
 
-    if (!TASK_HAS(t, extra_json)) {
+    if (!FN_HAS(t, extra_json)) {
         return 0;
     }
     r = check_form(t, reterr);

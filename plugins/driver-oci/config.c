@@ -41,7 +41,7 @@ static json_t *texts(const char *const *list)
 
 static int check_extras(const struct fn_task *t, struct fn_error *e)
 {
-    const char *field = TASK_HAS(t, extra_json) ? task_wants(t) : NULL;
+    const char *field = FN_HAS(t, extra_json) ? task_wants(t) : NULL;
 
     return !field ? 0
                   : fail_platform(e, FN_E_UNIMPLEMENTED,
@@ -311,7 +311,7 @@ static json_t *make_resources(const struct fn_task *t, const struct config_setti
         json_object_set_new(cpu, "quota", json_integer((json_int_t)(t->cpu_milli *
                                                                     (CPU_PERIOD_US / 1000))));
     }
-    if (TASK_HAS(t, cpu_shares) && t->cpu_shares > 0 && t->cpu_shares <= INT32_MAX) {
+    if (FN_HAS(t, cpu_shares) && t->cpu_shares > 0 && t->cpu_shares <= INT32_MAX) {
         json_object_set_new(cpu, "shares", json_integer((json_int_t)t->cpu_shares));
     }
     json_object_set_new(ret, "cpu", cpu);
@@ -347,7 +347,7 @@ static json_t *make_annotations(const struct fn_task *t)
 {
     json_t *ret = json_object();
 
-    for (uint32_t i = 0; TASK_HAS(t, n_labels) && i < t->n_labels; i++) {
+    for (uint32_t i = 0; FN_HAS(t, n_labels) && i < t->n_labels; i++) {
         if (t->labels[i].key && t->labels[i].value) {
             json_object_set_new(ret, t->labels[i].key, json_string(t->labels[i].value));
         }

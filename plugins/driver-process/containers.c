@@ -57,10 +57,10 @@ static void tell_once(struct process_driver *d, atomic_bool *told, const char *l
 /* What changes nothing of what a function does may be left out, but not in silence. */
 static void tell_unused(struct process_driver *d, const struct fn_task *t)
 {
-    if (TASK_HAS(t, cpu_shares) && t->cpu_shares > 0 && !has(d, FN_PROC_HAS_CGROUP)) {
+    if (FN_HAS(t, cpu_shares) && t->cpu_shares > 0 && !has(d, FN_PROC_HAS_CGROUP)) {
         tell_once(d, &d->told_shares, "cpu_shares of tasks have no effect: there is no cgroup");
     }
-    if (TASK_HAS(t, n_labels) && t->n_labels > 0) {
+    if (FN_HAS(t, n_labels) && t->n_labels > 0) {
         tell_once(d, &d->told_labels, "labels of tasks have no effect: processes have none");
     }
 }
@@ -187,7 +187,7 @@ static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reter
         return r;
     }
     spec.env = (const char *const *)env;
-    spec.cpu_shares = TASK_HAS(t, cpu_shares) ? t->cpu_shares : 0;
+    spec.cpu_shares = FN_HAS(t, cpu_shares) ? t->cpu_shares : 0;
     if (private_mount) {
         spec.bind_from = t->iofs_dir;
         spec.bind_to = t->iofs_inside;

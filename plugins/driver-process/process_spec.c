@@ -66,7 +66,7 @@ static bool has_key(const struct fn_task *t, const char *key)
 
 int spec_check(const struct fn_task *t, struct fn_error *reterr)
 {
-    const char *field = TASK_HAS(t, extra_json) ? task_wants(t) : NULL;
+    const char *field = FN_HAS(t, extra_json) ? task_wants(t) : NULL;
 
     return !field ? 0
                   : fail_platform(reterr, FN_E_UNIMPLEMENTED,
