@@ -479,6 +479,12 @@ static void conclude(struct cluster *c)
     for (uint32_t i = 0; i < c->n_runners; i++) {
         r->used += c->runners[i].used;
     }
+    for (uint32_t i = 0; i < c->n_lbs && !r->first_bad[0]; i++) {
+        const struct lb *lb = &c->lbs[i];
+
+        snprintf(r->first_bad, sizeof(r->first_bad), "%s",
+                 plugin_first_bad_answer(lb->stack[lb->n_stack - 1]));
+    }
     r->events = sim_events(c->sim);
     r->hash = sim_hash(c->sim);
     r->ended_ns = c->sim->now_ns - c->start_ns;

@@ -48,6 +48,7 @@ struct cluster_result {
     int64_t real_ns;      /* real time of the run, without loading and homes */
     int64_t decide_ns; /* real time of one decision at the trace's middle, mean; 0 = not measured */
     uint64_t bad_answers;
+    char first_bad[PLUGIN_ANSWER_WHAT_MAX]; /* what was wrong with the first of them */
     uint64_t events;
     uint64_t hash;
     int64_t ended_ns;     /* virtual, from the start */

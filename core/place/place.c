@@ -398,8 +398,8 @@ static enum place_verdict take_no(struct place_call *pc, const struct fn_answer 
 
 enum place_verdict place_next(struct place_call *pc)
 {
+    char what[PLUGIN_ANSWER_WHAT_MAX];
     struct fn_answer answer;
-    const char *what;
     uint32_t turns;
     int r;
 
@@ -415,8 +415,7 @@ enum place_verdict place_next(struct place_call *pc)
     round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
         r = decide(pc, &answer);
-        what = plugin_answer_decision(r, &answer, pc->snap->view.n);
-        if (what) {
+        if (!plugin_answer_decision("decide", r, &answer, pc->snap->view.n, what, sizeof(what))) {
             return bad_answer(pc, what);
         }
         breaker_good(pc->policy);

@@ -298,7 +298,7 @@ static void note_waits(struct place_call *pc, uint32_t serving, uint32_t shadow)
 /* 0.. of FN_TRY, FN_WAIT, FN_GIVE_UP; PLACE_VERDICTS_N: an answer that cannot be used. */
 static uint32_t verdict_of(const struct place_call *pc, int result, const struct fn_answer *a)
 {
-    if (plugin_answer_decision(result, a, pc->snap->view.n)) {
+    if (!plugin_answer_decision("decide", result, a, pc->snap->view.n, NULL, 0)) {
         return PLACE_VERDICTS_N;
     }
     return (result < 0 ? FN_GIVE_UP : a->verdict) - 1;
@@ -325,6 +325,16 @@ static void compare(struct place_call *pc, uint32_t serving, uint32_t shadow,
     if (shadow == 0) {
         note_try(pc, PLACE_SHADOW, pc->snap->shadow, fn, b->index);
     }
+}
+
+static void refuse_shadow(struct place_call *pc, struct policy *y, int result,
+                          const struct fn_answer *b)
+{
+    char what[PLUGIN_ANSWER_WHAT_MAX] = "";
+
+    plugin_answer_decision("decide as shadow", result, b, pc->snap->view.n, what, sizeof(what));
+    plugin_bad_answer(y->placer, what);
+    strike(pc->place, "an answer that cannot be used");
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -372,8 +382,7 @@ void shadow_ask(struct place_call *pc, const struct fn_ask *asked, int result,
     serving = verdict_of(pc, result, answer);
     shadow = verdict_of(pc, r, &b);
     if (shadow == PLACE_VERDICTS_N) {
-        plugin_bad_answer(y->placer, "decide as shadow: an answer that the host cannot use");
-        strike(p, "an answer that cannot be used");
+        refuse_shadow(pc, y, r, &b);
     } else if (serving != PLACE_VERDICTS_N) {
         compare(pc, serving, shadow, answer, &b);
     }

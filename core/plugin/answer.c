@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WHAT_BYTES 192
-
 /* Of ABI 1.0. */
 #define RUNNER_SIZE_MIN  (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
 #define MACHINE_SIZE_MIN (offsetof(struct fn_machine, capacity_mb) + sizeof(uint64_t))
@@ -22,7 +20,7 @@ static void bad(struct plugin *p, const char *fmt, ...) __attribute__((format(pr
 
 static void bad(struct plugin *p, const char *fmt, ...)
 {
-    char what[WHAT_BYTES];
+    char what[PLUGIN_ANSWER_WHAT_MAX];
     va_list ap;
 
     va_start(ap, fmt);
@@ -130,26 +128,62 @@ static const char *labels_or_none(struct plugin *p, const char *method, const ch
 
 /* ---- placers --------------------------------------------------------------------------------- */
 
-const char *plugin_answer_decision(int r, const struct fn_answer *a, uint32_t n)
+static bool refuse_decision(char *ret, size_t cap, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool refuse_decision(char *ret, size_t cap, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(ret, cap, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+static bool is_wait(const char *method, const struct fn_answer *a, char *ret, size_t cap)
+{
+    if (a->wake_mask & ~(FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN)) {
+        return refuse_decision(ret, cap, "%s: wake_mask, got 0x%x; expected bits of FN_WAKE_*",
+                               method, a->wake_mask);
+    }
+    return a->wait_ns >= 0 ||
+           refuse_decision(ret, cap, "%s: wait_ns, got %lld; expected no negative time", method,
+                           (long long)a->wait_ns);
+}
+
+static bool is_try(const char *method, const struct fn_answer *a, uint32_t n, char *ret,
+                   size_t cap)
+{
+    if (n == 0) {
+        return refuse_decision(ret, cap, "%s: FN_TRY, got index %u of a snapshot without runners; "
+                               "expected FN_WAIT or FN_GIVE_UP", method, a->index);
+    }
+    return a->index < n ||
+           refuse_decision(ret, cap, "%s: index, got %u; expected less than %u, the runners of the "
+                           "snapshot", method, a->index, n);
+}
+
+bool plugin_answer_decision(const char *method, int r, const struct fn_answer *a, uint32_t n,
+                            char *ret, size_t cap)
 {
     if (r > 0 || r < FN_E_UNAUTHENTICATED) {
-        return "decide: unknown result";
+        return refuse_decision(ret, cap, "%s: result, got %d; expected 0 or FN_E_*", method, r);
     }
     if (r < 0) {
-        return NULL;
+        return true;
     }
     switch (a->verdict) {
     case FN_GIVE_UP:
-        return a->code <= 0 && a->code >= FN_E_UNAUTHENTICATED ? NULL : "decide: unknown code";
+        return (a->code <= 0 && a->code >= FN_E_UNAUTHENTICATED) ||
+               refuse_decision(ret, cap, "%s: code, got %d; expected 0 or FN_E_*", method, a->code);
     case FN_TRY:
-        return a->index < n ? NULL : "decide: index is not in the snapshot";
+        return is_try(method, a, n, ret, cap);
     case FN_WAIT:
-        if (a->wake_mask & ~(FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN)) {
-            return "decide: unknown bits in wake_mask";
-        }
-        return a->wait_ns >= 0 ? NULL : "decide: negative wait";
+        return is_wait(method, a, ret, cap);
     default:
-        return "decide: unknown verdict";
+        return refuse_decision(ret, cap, "%s: verdict, got %u; expected FN_TRY, FN_WAIT or "
+                               "FN_GIVE_UP", method, a->verdict);
     }
 }
 

@@ -33,8 +33,10 @@ struct fn_error plugin_answer_error_copy(struct plugin *p, const char *method,
 /* A text that the plugin wrote into cap bytes; without end it becomes "". -> it had an end */
 bool plugin_answer_text(struct plugin *p, const char *method, char *text, size_t cap);
 
-/* [loop] Pure: what is wrong with an answer of decide() about n runners, or NULL. */
-const char *plugin_answer_decision(int r, const struct fn_answer *a, uint32_t n);
+/* [loop] Pure: whether the host can use an answer of decide() about n runners; if not, `ret` (cap
+ * 0: nowhere) says why. A note is looked at by nobody: whoever shows it reads FN_NOTE_MAX bytes. */
+bool plugin_answer_decision(const char *method, int r, const struct fn_answer *a, uint32_t n,
+                            char *ret, size_t cap);
 
 /* An entry of a pool's list. 0 with a copy whose texts are the plugin's, or FN_E_INVALID. Labels
  * that are none are NULL. */

@@ -5,6 +5,7 @@
  * instance of the same name goes on counting where the old one stopped. */
 #include <plugin/ticks.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +193,9 @@ void plugin_bad_answer(struct plugin *p, const char *what)
     metric_add(plugin_bad_answers(p), 1);
     if (p->owner->env) {
         pthread_mutex_lock(&p->owner->lock); /* workers and foreign threads come here too */
+        if (!p->first_bad[0]) {
+            snprintf(p->first_bad, sizeof(p->first_bad), "%s", what);
+        }
         tell = log_gate_open(&p->bad_gate, env_now_ns(p->owner->env), LOG_INTERVAL_NS, 1,
                              &suppressed);
         pthread_mutex_unlock(&p->owner->lock);
@@ -200,6 +204,11 @@ void plugin_bad_answer(struct plugin *p, const char *what)
         log_warn("plugin gave a bad answer", "plugin", p->name, "kind", p->factory->kind, "what",
                  what, "suppressed", log_num(suppressed));
     }
+}
+
+const char *plugin_first_bad_answer(const struct plugin *p)
+{
+    return p->first_bad;
 }
 
 void plugin_was_slow(struct plugin *p)

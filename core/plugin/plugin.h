@@ -248,7 +248,9 @@ void plugin_was_slow(struct plugin *p);
 bool plugin_rests(struct plugin *p);
 
 /* Counts and logs (once a minute per instance) an answer that breaks the contract. */
+#define PLUGIN_ANSWER_WHAT_MAX 192u /* bytes of the sentence about one */
 void plugin_bad_answer(struct plugin *p, const char *what);
+const char *plugin_first_bad_answer(const struct plugin *p); /* "" = none; once nobody calls it */
 struct metric *plugin_bad_answers(const struct plugin *p); /* how many */
 
 /* The rules about the owners and rights of plugin files and of the directories above, for another

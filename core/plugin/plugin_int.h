@@ -337,6 +337,7 @@ struct plugin {
     int64_t rests_until_ns;
     struct log_gate miss_gate;
     struct log_gate bad_gate;
+    char first_bad[PLUGIN_ANSWER_WHAT_MAX]; /* under the host's lock */
     struct log_gate log_gate; /* lines that it writes */
 };
 

@@ -179,7 +179,9 @@ struct fn_exec_result {
 struct fn_exec_if {
     struct fn_hdr hdr;
     /* [worker] 0 for every exit code; < 0 when the program did not start, or was killed at the
-     * deadline. Output beyond output_max is read and dropped. */
+     * deadline. Output beyond output_max is read and dropped. The program leads a process group of
+     * its own, which is killed (SIGKILL) when it has ended, whichever way: what shall go on is
+     * started in a session of its own (setsid). */
     int (*run)(const struct fn_host *, struct fn_op *, const struct fn_exec_request *,
                struct fn_exec_result *ret, struct fn_error *reterr);
     void (*free_result)(struct fn_exec_result *given);               /* [any] */

@@ -22,7 +22,9 @@ struct fn_call_end {
     int32_t code;           /* 0 or FN_E_* */
     uint32_t http_status;   /* the answer's; 444: nobody was left to get one */
     uint32_t blame;         /* FN_BLAME_* when code < 0 */
-    int64_t started_ns;     /* monotonic */
+    /* Monotonic. Of a load balancer: when the call came, so what follows is all that its client
+     * waited for. Of a runner: when it first got a container; what it waited before is not in it. */
+    int64_t started_ns;
     int64_t ended_ns;
     const char *outcome;    /* "ok", "failed", "not-executed", "unknown", "aborted" */
 };

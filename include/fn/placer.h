@@ -138,7 +138,9 @@ struct fn_answer {
     int64_t wait_ns;
     int32_t code;       /* FN_GIVE_UP: FN_E_*; 0 = FN_E_UNAVAILABLE */
     uint32_t reserved0;
-    /* why, in a word or two for `fnd why`: "home", "jump 2"; NUL-terminated ASCII, may be "" */
+    /* why, in a word or two for `fnd why`: "home", "jump 2"; NUL-terminated ASCII, may be "". A
+     * host cuts a note without an end after FN_NOTE_MAX - 1 bytes and shows '?' for a byte that is
+     * not printable; the answer itself stands. (fnkit check tells both as mistakes.) */
     char note[FN_NOTE_MAX];
 };
 

@@ -38,7 +38,8 @@ struct fn_snap_if {
     /* group: 1 to FN_GROUP_NAME_MAX bytes. FN_E_PRECONDITION for an instance that is no pool. */
     int (*begin)(const struct fn_host *, const char *group, struct fn_snap_builder **ret_given);
     /* size: sizeof(struct fn_runner) as the plugin knows it. On failure the builder is as before.
-     * id and address together name a runner: no two entries have the same. */
+     * id and address together name a runner: no two entries have the same. A list has at most
+     * 65 536 of them: the next one is FN_E_EXHAUSTED and counted as a bad answer. */
     int (*add)(struct fn_snap_builder *, const struct fn_runner *copied, uint32_t size);
     /* One swap, epoch + 1. The builder is gone, also on failure; then the old list stays. */
     int (*publish)(struct fn_snap_builder *given);

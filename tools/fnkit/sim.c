@@ -291,7 +291,8 @@ static int judge(const struct sim_args *a, const struct scenario *sc, const stru
     }
     if (run->first.bad_answers > 0) {
         fprintf(stderr, "SIM107 %s: gave %" PRIu64 " answers that the host cannot use; expected "
-                "none\n", a->options.path, run->first.bad_answers);
+                "none. The first: %s\n", a->options.path, run->first.bad_answers,
+                run->first.first_bad);
         code = FNKIT_BROKEN;
     }
     return code;

@@ -41,6 +41,12 @@ START_TEST(the_placer_s_reason)
     ck_assert_str_eq(a->error.msg,
                      "LB302 busy: the placer tried none of 2: no runner has?its labels");
     leave(a);
+    memset(t.fixed.note, 'n', sizeof(t.fixed.note)); /* no end: it is cut, as fn/placer.h says */
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg,
+                     "LB302 busy: the placer tried none of 2: nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn");
+    leave(a);
     t.fixed = (struct fn_answer){ .verdict = FN_WAIT, .wait_ns = INT64_MAX, .note = "patience" };
     a = begin();
     ck_assert_int_eq(place_next(a), PLACE_PARKED);

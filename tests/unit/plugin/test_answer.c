@@ -113,25 +113,49 @@ START_TEST(decisions)
         struct fn_answer a;
         const char *what;
     } rows[] = {
-        { 0, { .verdict = FN_TRY, .index = 2 }, NULL },
-        { 0, { .verdict = FN_TRY, .index = 3 }, "decide: index is not in the snapshot" },
-        { 0, { .verdict = FN_TRY, .index = UINT32_MAX }, "decide: index is not in the snapshot" },
-        { 0, { .verdict = FN_WAIT, .wake_mask = 7, .wait_ns = INT64_MAX }, NULL },
-        { 0, { .verdict = FN_WAIT, .wake_mask = 8 }, "decide: unknown bits in wake_mask" },
-        { 0, { .verdict = FN_WAIT, .wait_ns = -1 }, "decide: negative wait" },
-        { 0, { .verdict = FN_GIVE_UP }, NULL },
-        { 0, { .verdict = FN_GIVE_UP, .code = FN_E_EXHAUSTED }, NULL },
-        { 0, { .verdict = FN_GIVE_UP, .code = 1 }, "decide: unknown code" },
-        { 0, { .verdict = FN_GIVE_UP, .code = -17 }, "decide: unknown code" },
-        { 0, { .verdict = 0 }, "decide: unknown verdict" },
-        { 0, { .verdict = 4 }, "decide: unknown verdict" },
-        { FN_E_INTERNAL, { .verdict = 4 }, NULL },
-        { 1, { .verdict = FN_TRY }, "decide: unknown result" },
-        { -17, { .verdict = FN_TRY }, "decide: unknown result" },
+        { 0, { .verdict = FN_TRY, .index = 2 }, "" },
+        { 0, { .verdict = FN_TRY, .index = 3 },
+          "decide: index, got 3; expected less than 3, the runners of the snapshot" },
+        { 0, { .verdict = FN_TRY, .index = UINT32_MAX },
+          "decide: index, got 4294967295; expected less than 3, the runners of the snapshot" },
+        { 0, { .verdict = FN_WAIT, .wake_mask = 7, .wait_ns = INT64_MAX }, "" },
+        { 0, { .verdict = FN_WAIT, .wake_mask = 8 },
+          "decide: wake_mask, got 0x8; expected bits of FN_WAKE_*" },
+        { 0, { .verdict = FN_WAIT, .wait_ns = -1 },
+          "decide: wait_ns, got -1; expected no negative time" },
+        { 0, { .verdict = FN_GIVE_UP }, "" },
+        { 0, { .verdict = FN_GIVE_UP, .code = FN_E_EXHAUSTED }, "" },
+        { 0, { .verdict = FN_GIVE_UP, .code = 1 }, "decide: code, got 1; expected 0 or FN_E_*" },
+        { 0, { .verdict = FN_GIVE_UP, .code = -17 },
+          "decide: code, got -17; expected 0 or FN_E_*" },
+        { 0, { .verdict = 0 },
+          "decide: verdict, got 0; expected FN_TRY, FN_WAIT or FN_GIVE_UP" },
+        { 0, { .verdict = 4 },
+          "decide: verdict, got 4; expected FN_TRY, FN_WAIT or FN_GIVE_UP" },
+        { FN_E_INTERNAL, { .verdict = 4 }, "" },
+        { 1, { .verdict = FN_TRY }, "decide: result, got 1; expected 0 or FN_E_*" },
+        { -17, { .verdict = FN_TRY }, "decide: result, got -17; expected 0 or FN_E_*" },
     };
-    const char *what = plugin_answer_decision(rows[_i].r, &rows[_i].a, 3);
+    char what[PLUGIN_ANSWER_WHAT_MAX] = "";
+    bool good = plugin_answer_decision("decide", rows[_i].r, &rows[_i].a, 3, what, sizeof(what));
 
-    ck_assert_pstr_eq(what, rows[_i].what);
+    ck_assert_str_eq(what, rows[_i].what);
+    ck_assert_int_eq(good, !rows[_i].what[0]);
+}
+END_TEST
+
+START_TEST(a_decision_among_nobody)
+{
+    const struct fn_answer a = { .verdict = FN_TRY, .index = 0 };
+    char what[PLUGIN_ANSWER_WHAT_MAX];
+    char cut[12];
+
+    ck_assert(!plugin_answer_decision("decide", 0, &a, 0, what, sizeof(what)));
+    ck_assert_str_eq(what, "decide: FN_TRY, got index 0 of a snapshot without runners; expected "
+                           "FN_WAIT or FN_GIVE_UP");
+    ck_assert(!plugin_answer_decision("decide", 0, &a, 0, cut, sizeof(cut)));
+    ck_assert_str_eq(cut, "decide: FN_");
+    ck_assert(!plugin_answer_decision("decide", 0, &a, 0, NULL, 0));
 }
 END_TEST
 
@@ -383,6 +407,7 @@ int main(void)
     tcase_add_test(t, errors);
     tcase_add_test(t, texts);
     tcase_add_loop_test(t, decisions, 0, 15);
+    tcase_add_test(t, a_decision_among_nobody);
     tcase_add_test(t, runners);
     tcase_add_test(t, machines);
     tcase_add_test(t, lists_of_machines);

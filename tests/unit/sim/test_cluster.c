@@ -310,6 +310,7 @@ START_TEST(bad_answers_are_counted)
     ck_assert_int_eq(scenario_load(scenario_text("duration: 1s\n"), NULL, 0, &sc, &p), 0);
     ck_assert_int_eq(cluster_run(sc, &o, &r, &p, NULL), 0);
     ck_assert_uint_gt(r.bad_answers, 0);
+    ck_assert_ptr_nonnull(strstr(r.first_bad, "decide: index, got "));
     ck_assert_uint_eq(r.placed, 0);
     scenario_destroy(sc);
     conf_problems_finish(&p);
