@@ -103,7 +103,9 @@ static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call
     if (n == (ssize_t)line.len) {
         return 0;
     }
-    snprintf(reterr->msg, sizeof(reterr->msg), "%s", n < 0 ? strerror(errno) : "half a line");
+    if (reterr) {
+        snprintf(reterr->msg, sizeof(reterr->msg), "%s", n < 0 ? strerror(errno) : "half a line");
+    }
     return FN_E_UNAVAILABLE;
 }
 

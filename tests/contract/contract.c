@@ -40,6 +40,7 @@ static struct {
 } rounds;
 static int64_t began_ns; /* this case */
 static char violated[256];
+static bool no_reterr;
 static uint64_t trace;
 static uint64_t chance_state;
 static unsigned char stack_byte;
@@ -75,6 +76,11 @@ void step(const char *fmt, ...)
     va_end(ap);
 }
 
+void rule_of(const char *suite_and_name)
+{
+    snprintf(shared->rule_of, sizeof(shared->rule_of), "%s", suite_and_name);
+}
+
 void skip(const char *fmt, ...)
 {
     va_list ap;
@@ -96,6 +102,21 @@ void violation(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(violated, sizeof(violated), fmt, ap);
     va_end(ap);
+}
+
+void reterr_absent(bool absent)
+{
+    no_reterr = absent;
+}
+
+struct fn_error *reterr_of(struct fn_error *e)
+{
+    return no_reterr ? NULL : e;
+}
+
+bool is_told(const struct fn_error *e)
+{
+    return no_reterr || e->msg[0];
 }
 
 void must_be_result(const char *method, int r, const struct fn_error *e)
@@ -214,14 +235,39 @@ void times_must_be_short(void)
     }
 }
 
-/* As soon as it is certain: what spins long in each call would outlast its case. */
+const char *contract_usual(const char *method)
+{
+    return strcmp(method, "decide") == 0 ? "up to 50 us, and " : "";
+}
+
+/* As soon as it is certain: what is slow in each call would outlast its case. */
 static void must_not_spin(const struct contract_time *t)
 {
     must(t->cpu_ns / (int64_t)t->calls <= budget(),
-         "%s() takes %lld us on average over %llu calls; expected less than %lld us: it must not "
-         "spin",
+         "%s() takes %lld us of processor time on average over %llu calls; expected %sless than "
+         "%lld us: it must not spin",
          t->method, (long long)(t->cpu_ns / (int64_t)t->calls / 1000), (unsigned long long)t->calls,
-         (long long)(budget() / 1000));
+         contract_usual(t->method), (long long)(budget() / 1000));
+}
+
+static void must_not_block(const struct contract_time *t)
+{
+    must(t->shortest_ns <= budget(),
+         "%s() takes %lld us of real time at least, in each of %llu calls; expected %sless than "
+         "%lld us: it must not block",
+         t->method, (long long)(t->shortest_ns / 1000), (unsigned long long)t->calls,
+         contract_usual(t->method), (long long)(budget() / 1000));
+}
+
+void times_must_not_block(uint32_t calls_min)
+{
+    const struct contract_time *t;
+
+    for (t = shared->times; t < shared->times + CONTRACT_METHODS_MAX && t->method[0]; t++) {
+        if (t->loop && t->calls >= calls_min) {
+            must_not_block(t);
+        }
+    }
 }
 
 static void add_time(const char *method, bool loop, int64_t took, int64_t cpu)
@@ -246,6 +292,7 @@ static void add_time(const char *method, bool loop, int64_t took, int64_t cpu)
         number_call(method, cpu);
         if (t->calls >= AVERAGE_CALLS) {
             must_not_spin(t);
+            must_not_block(t);
         }
     }
 }

@@ -70,6 +70,7 @@ struct contract_shared {
     char step[192];       /* what the case is about to do */
     char method[24];      /* of the plugin, while it runs, else "" */
     char last[24];        /* the method that ran last */
+    char rule_of[80];     /* "placer/legal-answers": whose rule it would break; "" = the case's own */
     char note[192];       /* a case that cannot run says why: it is skipped */
     char unscripted[160]; /* the first request to the outside that no script answers */
     char dir[32];         /* see case_dir(); "" = there is none */
@@ -106,6 +107,9 @@ void script_finish(void);
         }                                                                                          \
     } while (0)
 void broken(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* From now on it is the rule of that case which must() looks after, wherever it is broken; "": of
+ * the case that runs. */
+void rule_of(const char *suite_and_name);
 /* What comes next, for the sentence about a crash. */
 void step(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Ends the case as skipped. */
@@ -114,6 +118,10 @@ void skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* r is 0 or FN_E_*, and a failure has a terminated text. */
 void must_be_result(const char *method, int r, const struct fn_error *e);
+/* While it is absent, every method that may be told of a failure is given NULL as its reterr. */
+void reterr_absent(bool absent);
+struct fn_error *reterr_of(struct fn_error *e); /* e, or NULL while it is absent */
+bool is_told(const struct fn_error *e);         /* with a text, or nobody could be told */
 
 /* ---- instances ------------------------------------------------------------------------------- */
 
@@ -171,6 +179,8 @@ void running_resume(const bool *was);
  * same way is slow only if it is so each time; a processor that was busy elsewhere is not. */
 void times_round(uint32_t round);
 void times_must_be_short(void);
+void times_must_not_block(uint32_t calls_min); /* of methods that were called so often */
+const char *contract_usual(const char *method); /* "up to 50 us, and " of decide(), or "" */
 /* A method may be called from `allowed` (bits 1 << INIT ...), else a violation is noted. */
 void must_be_in(unsigned allowed, const char *what);
 #define IN_INIT (1u << INIT)

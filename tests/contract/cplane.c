@@ -89,7 +89,7 @@ static void call_list(void *ud, struct fn_op *op)
     const struct fn_cplane_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->list(c->in->inst, op, c->group, c->sink, &c->error);
+    c->result = ops->list(c->in->inst, op, c->group, c->sink, reterr_of(&c->error));
 }
 
 static void call_provision(void *ud, struct fn_op *op)
@@ -98,7 +98,8 @@ static void call_provision(void *ud, struct fn_op *op)
     struct call *c = ud;
 
     c->result =
-        ops->provision(c->in->inst, op, c->group, c->n, c->request, &c->accepted, &c->error);
+        ops->provision(c->in->inst, op, c->group, c->n, c->request, &c->accepted,
+                       reterr_of(&c->error));
 }
 
 static void call_remove(void *ud, struct fn_op *op)
@@ -106,7 +107,7 @@ static void call_remove(void *ud, struct fn_op *op)
     const struct fn_cplane_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->remove(c->in->inst, op, c->group, c->id, &c->error);
+    c->result = ops->remove(c->in->inst, op, c->group, c->id, reterr_of(&c->error));
 }
 
 /* The group of the cases, and in the world one that is nobody else's. */
@@ -132,7 +133,7 @@ static int list(struct instance *in, struct fn_op *op, const char *group, struct
     l->result = c.result;
     l->closed = true;
     must_be_result("list", l->result, said);
-    must(l->result == 0 || said->msg[0] || l->result == FN_E_EXHAUSTED,
+    must(l->result == 0 || is_told(said) || l->result == FN_E_EXHAUSTED,
          "list() failed without a text; expected one sentence in reterr");
     must(!l->refuse_at || l->n < l->refuse_at || l->result == FN_E_EXHAUSTED,
          "list() returned %d although add() had failed with %d; expected list() to return that: a "
@@ -159,7 +160,7 @@ static int provision(struct instance *in, struct fn_op *op, const char *group, u
          "provision() failed and wrote ret_accepted; ret_* parameters are written only on success");
     must(r != 0 || accepted <= n, "provision() of %u accepted %u; expected at most %u", n, accepted,
          n);
-    must(r == 0 || c.error.msg[0] || r == FN_E_EXHAUSTED,
+    must(r == 0 || is_told(&c.error) || r == FN_E_EXHAUSTED,
          "provision() failed without a text; expected one sentence in reterr");
     must_be_in_time("provision", op);
     trace_u64((uint64_t)(int64_t)r);
@@ -176,7 +177,7 @@ static int removal(struct instance *in, struct fn_op *op, const char *group, con
     on_worker(in, "remove", op, call_remove, &c);
     r = c.result;
     must_be_result("remove", r, &c.error);
-    must(r == 0 || c.error.msg[0] || r == FN_E_EXHAUSTED,
+    must(r == 0 || is_told(&c.error) || r == FN_E_EXHAUSTED,
          "remove() failed without a text; expected one sentence in reterr");
     must_be_in_time("remove", op);
     trace_u64((uint64_t)(int64_t)r);

@@ -114,7 +114,7 @@ static void must_succeed(const char *method, int r, const struct fn_error *e)
 static void check_error(const char *method, int r, const struct fn_error *e)
 {
     must_be_result(method, r, e);
-    must(r == 0 || e->msg[0] || r == FN_E_EXHAUSTED,
+    must(r == 0 || is_told(e) || r == FN_E_EXHAUSTED,
          "%s() failed without a text; expected one sentence in reterr", method);
     trace_u64((uint64_t)(int64_t)r);
 }
@@ -150,7 +150,7 @@ static void call_prepare(void *ud, struct fn_op *op)
     const struct fn_driver_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->prepare_image(c->in->inst, op, c->task, &c->error);
+    c->result = ops->prepare_image(c->in->inst, op, c->task, reterr_of(&c->error));
 }
 
 static void call_create(void *ud, struct fn_op *op)
@@ -158,14 +158,14 @@ static void call_create(void *ud, struct fn_op *op)
     const struct fn_driver_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->create(c->in->inst, op, c->task, &c->ctr, &c->error);
+    c->result = ops->create(c->in->inst, op, c->task, &c->ctr, reterr_of(&c->error));
 }
 
 static void call_method(void *ud, struct fn_op *op)
 {
     struct call *c = ud;
 
-    c->result = c->method(c->in->inst, op, c->ctr, &c->error);
+    c->result = c->method(c->in->inst, op, c->ctr, reterr_of(&c->error));
 }
 
 static void call_sweep(void *ud, struct fn_op *op)
@@ -173,7 +173,8 @@ static void call_sweep(void *ud, struct fn_op *op)
     const struct fn_driver_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->sweep(c->in->inst, op, c->owner, c->instance, &c->removed, &c->error);
+    c->result = ops->sweep(c->in->inst, op, c->owner, c->instance, &c->removed,
+                           reterr_of(&c->error));
 }
 
 static void call_probe(void *ud, struct fn_op *op)
@@ -181,7 +182,7 @@ static void call_probe(void *ud, struct fn_op *op)
     const struct fn_driver_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->probe(c->in->inst, op, c->version, c->cap, &c->error);
+    c->result = ops->probe(c->in->inst, op, c->version, c->cap, reterr_of(&c->error));
 }
 
 static int run(const char *name, struct call *c, struct fn_op *op,

@@ -179,9 +179,9 @@ static void try_option(const char *key, const char *text)
         return;
     }
     conf_problems_finish(&p);
-    r = instance_make_with(values, &in, &e);
+    r = instance_make_with(values, &in, reterr_of(&e));
     if (r < 0) {
-        must(e.msg[0] || r == FN_E_EXHAUSTED,
+        must(is_told(&e) || r == FN_E_EXHAUSTED,
              "create() refused option %s: %.40s without a text; expected one sentence in "
              "reterr",
              key, text);
@@ -326,6 +326,31 @@ static void test_host_refuses(void)
     }
 }
 
+/* Whoever calls need not want to know why: abi.h, "Errors". */
+static void test_reterr_absent(void)
+{
+    bool hit = true;
+
+    reterr_absent(true);
+    for (int mode = OUTSIDE_GOOD; mode < OUTSIDE_MODES_N && !enough(); mode++) {
+        chance_reset(7);
+        step("reterr is NULL, and what is outside of the plugin is %s", outside_mode_names[mode]);
+        outside_mode((enum outside_mode)mode);
+        one_poor_life(false);
+        outside_mode(OUTSIDE_GOOD);
+    }
+    for (uint64_t n = 1; hit && n < REFUSALS_MAX && !enough(); n++) {
+        chance_reset(7);
+        step("reterr is NULL, and the host refuses request %llu", (unsigned long long)n);
+        outside_refuse_at(n);
+        one_poor_life(false);
+        hit = outside_refused();
+    }
+    test_option_bounds();
+    test_lists_odd();
+    reterr_absent(false);
+}
+
 static void test_needs_absent(void)
 {
     struct fn_error e = ERR_INIT;
@@ -428,18 +453,6 @@ static void test_instances_apart(void)
         (unsigned long long)alone, (unsigned long long)beside);
 }
 
-static void must_not_block(void)
-{
-    const int64_t budget = PLUGIN_BUDGET_LOOP_NS * (CONTRACT_SANITIZED ? 20 : 1);
-    const struct contract_time *t;
-
-    for (t = shared->times; t < shared->times + CONTRACT_METHODS_MAX && t->method[0]; t++) {
-        must(!t->loop || t->calls < TIME_ROUNDS || t->shortest_ns <= budget,
-             "%s() takes %lld us at least; expected less than %lld us: it must not block",
-             t->method, (long long)(t->shortest_ns / 1000), (long long)(budget / 1000));
-    }
-}
-
 static void test_time(void)
 {
     struct instance *in;
@@ -455,7 +468,7 @@ static void test_time(void)
         exercise()(in, false);
         instance_destroy(in);
         published_reset();
-        must_not_block();
+        times_must_not_block(TIME_ROUNDS);
     }
     times_must_be_short();
 }
@@ -463,6 +476,9 @@ static void test_time(void)
 static const struct contract_case cases[] = {
     { "life", CONTRACT_FIRST_CASE, "create() makes an instance, destroy() ends it", test_create,
       ALSO_REAL | BROAD },
+    { "life", "time",
+      "methods on the loop compute less than 1 ms on average, 2 ms at most, and never wait",
+      test_time, BROAD },
     { "life", "destroy-null", "destroy(NULL) does nothing", test_destroy_null, BROAD },
     { "life", "thousand-lives", "1 000 lives leave no memory, descriptor or thread behind",
       test_thousand_lives, ALSO_REAL | BROAD },
@@ -483,6 +499,8 @@ static const struct contract_case cases[] = {
     { "life", "host-refuses",
       "the n-th request to the host fails, for each n: the plugin returns an error or works",
       test_host_refuses, BROAD },
+    { "life", "reterr-absent", "reterr may be NULL in every method: nobody wants to know why",
+      test_reterr_absent, BROAD },
     { "life", "needs-absent", "optional interfaces may be missing", test_needs_absent, BROAD },
     { "life", "process-state",
       "cwd, umask, locale, signals, limits, environment, descriptors, "
@@ -491,9 +509,6 @@ static const struct contract_case cases[] = {
     { "life", "determinism", "the same seed gives the same answers, whatever memory contained",
       test_determinism, BROAD },
     { "life", "instances-apart", "instances do not see each other", test_instances_apart, BROAD },
-    { "life", "time",
-      "methods on the loop compute less than 1 ms on average, 2 ms at most, and never wait",
-      test_time, BROAD },
 };
 
 struct contract_list life_cases(void)

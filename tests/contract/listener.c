@@ -15,7 +15,7 @@ static int before(struct instance *in, uint32_t i, uint32_t growth, bool with_re
 
     if (ops->before) {
         enter(in, LOOP, "before");
-        r = ops->before(in->inst, c, with_reterr ? &e : NULL);
+        r = ops->before(in->inst, c, with_reterr ? reterr_of(&e) : NULL);
         leave();
         must_be_result("before", r, with_reterr ? &e : NULL);
     }
@@ -54,7 +54,7 @@ static void call_after_worker(void *ud, struct fn_op *op)
     const struct fn_listener_ops *ops = subject.factory->ops;
     struct late *l = ud;
 
-    l->result = ops->after_worker(l->in->inst, op, l->call, l->end, &l->error);
+    l->result = ops->after_worker(l->in->inst, op, l->call, l->end, reterr_of(&l->error));
 }
 
 /* The host's copies are gone when it returns. */
@@ -144,7 +144,7 @@ static void call_before_change(void *ud, struct fn_op *op)
     const struct fn_listener_ops *ops = subject.factory->ops;
     struct change *c = ud;
 
-    c->result = ops->before_change(c->in->inst, op, c->shown, &c->error);
+    c->result = ops->before_change(c->in->inst, op, c->shown, reterr_of(&c->error));
 }
 
 static void call_after_change(void *ud, struct fn_op *op)

@@ -20,7 +20,7 @@ static void call_status(void *ud, struct fn_op *op)
     const struct fn_operator_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->status(c->in->inst, op, &c->pairs, &c->n, &c->error);
+    c->result = ops->status(c->in->inst, op, &c->pairs, &c->n, reterr_of(&c->error));
 }
 
 static void call_configure(void *ud, struct fn_op *op)
@@ -28,7 +28,7 @@ static void call_configure(void *ud, struct fn_op *op)
     const struct fn_operator_ops *ops = subject.factory->ops;
     struct call *c = ud;
 
-    c->result = ops->configure(c->in->inst, op, c->pairs, c->n, &c->error);
+    c->result = ops->configure(c->in->inst, op, c->pairs, c->n, reterr_of(&c->error));
 }
 
 /* Lines of all kinds, which are gone when log() has returned. */
@@ -45,7 +45,7 @@ static void call_log(void *ud, struct fn_op *op)
     const struct fn_operator_ops *ops = subject.factory->ops;
     struct lines *c = ud;
 
-    c->result = ops->log(c->in->inst, op, c->list, c->n, &c->error);
+    c->result = ops->log(c->in->inst, op, c->list, c->n, reterr_of(&c->error));
 }
 
 /* A reader's next lines. */
@@ -64,7 +64,8 @@ static void call_read(void *ud, struct fn_op *op)
     const struct fn_operator_ops *ops = subject.factory->ops;
     struct reading *c = ud;
 
-    c->result = ops->read(c->in->inst, op, c->query, &c->cursor, &c->list, &c->n, &c->error);
+    c->result = ops->read(c->in->inst, op, c->query, &c->cursor, &c->list, &c->n,
+                          reterr_of(&c->error));
 }
 
 static void check_text(const char *text, const char *what, uint32_t i)

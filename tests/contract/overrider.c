@@ -32,7 +32,7 @@ static int apply(struct instance *in, struct fn_edit *e, struct fn_error *ret, b
     *ret = ERR_INIT;
     enter(in, LOOP, "apply");
     edit_open = e;
-    r = ops->apply(in->inst, e, with_reterr ? ret : NULL);
+    r = ops->apply(in->inst, e, with_reterr ? reterr_of(ret) : NULL);
     edit_open = NULL;
     sets = e->sets;
     leave();
@@ -114,7 +114,7 @@ static void test_refused_edits(void)
         step("the first %u edits are refused", i % 4 + 1);
         edit->refuse_sets = i % 4 + 1;
         if (apply(in, edit, &e, i % 2) < 0 && i % 2) {
-            must(e.msg[0], "apply() rejected the call without a text; expected one sentence");
+            must(is_told(&e), "apply() rejected the call without a text; expected one sentence");
         }
     }
     instance_destroy(in);

@@ -208,8 +208,7 @@ static void check_answer(const struct asking *a, const struct fn_answer *x)
          "host's",
          x->size);
     must(x->verdict >= FN_TRY && x->verdict <= FN_GIVE_UP,
-         "decide() answered verdict %u on FN_WHY_%s; expected FN_TRY, FN_WAIT or FN_GIVE_UP",
-         x->verdict, why_name(a->ask.why));
+         "decide() answered verdict %u; expected FN_TRY, FN_WAIT or FN_GIVE_UP", x->verdict);
     must(x->verdict != FN_TRY || x->index < a->l->n,
          "decide() answered FN_TRY with index %u of %u runners; expected an index below n",
          x->index, a->l->n);
@@ -258,17 +257,22 @@ static const struct fn_answer *ask(struct asking *a, uint32_t why)
     r = ops->decide(a->in->inst, view, &out.answer);
     leave();
     fence_free(view);
+    /* What a single answer breaks is told as that, whatever the case is about. */
+    rule_of(out.answer.verdict == FN_TRY && a->l->n == 0 ? "placer/empty-list"
+                                                         : "placer/legal-answers");
     check_session(a);
     must_be_result("decide", r, NULL);
     must(only(out.tail, sizeof(out.tail), a->growth ? 0 : GUARD_BYTE),
          "decide() wrote past the end of the answer");
     a->failed = r < 0;
     if (r < 0) {
+        rule_of("");
         must(a->tolerant, "decide() failed on FN_WHY_%s with %u runners: %s; expected an answer",
              why_name(why), a->l->n, err_name(r));
         out.answer = (struct fn_answer){.size = a->answer.size, .verdict = FN_GIVE_UP, .code = r};
     }
     check_answer(a, &out.answer);
+    rule_of("");
     a->answer = out.answer;
     trace_u64(out.answer.verdict);
     trace_u64(out.answer.verdict == FN_TRY ? out.answer.index : 0);
@@ -643,7 +647,8 @@ static void test_big_list(void)
         t++;
     }
     must(t->cpu_ns / (int64_t)t->calls <= limit,
-         "decide() takes %lld us on average among %u runners; expected at most %lld us",
+         "decide() takes %lld us of processor time on average among %u runners; expected at most "
+         "%lld us",
          (long long)(t->cpu_ns / (int64_t)t->calls / 1000), BIG, (long long)(limit / 1000));
     list_free(in, &l);
     with_shape(&(struct shape){.n = BIG}, 1, all_busy);

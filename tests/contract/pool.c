@@ -42,7 +42,7 @@ static int start(struct instance *in, bool tolerant)
     int r;
 
     enter(in, LOOP, "start");
-    r = ops->start(in->inst, &e);
+    r = ops->start(in->inst, reterr_of(&e));
     leave();
     must_be_result("start", r, &e);
     must(r == 0 || tolerant, "start() failed: %s %.200s; expected 0", err_name(r), e.msg);

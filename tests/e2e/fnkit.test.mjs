@@ -104,7 +104,9 @@ test('--world: real tables, real machines, nothing left; what is not there is sk
   assert.equal(image.code, 1);
   assert.match(image.out, /prepare_image\(\) failed: NOT_FOUND .*no\/such.*; expected it to work in this world/);
   assert.equal(fnkit('check', '--world', '--sim', plugin('cp-fixed')).code, 64);
-  assert.match(fnkit('check', '--world', plugin('placer-naive')).out, /no case of this --suite, --sim, --real or --world/);
+  const none = fnkit('check', '--world', plugin('placer-naive'));
+  assert.equal(none.code, 64);
+  assert.match(none.err, /--world, got a file without cases for it; expected a driver or a control plane/);
 });
 
 test('wrong words are answered with the right ones', () => {
@@ -113,14 +115,54 @@ test('wrong words are answered with the right ones', () => {
   assert.match(fnkit('check').err, /a file is missing/);
   assert.match(fnkit('check', '--set', 'x', plugin('pool-static')).err, /--set.*OPTION=VALUE/);
   assert.match(fnkit('check', '--seed', 'x1', plugin('pool-static')).err, /--seed.*number/);
-  const unknown = fnkit('check', '--set', 'runnners=a:1', plugin('pool-static'));
-  assert.equal(unknown.code, 1);
-  assert.match(unknown.out, /--set runnners: no factory of this file has such an option/);
+  // [args, sentence]: what the file or fnkit does not have is a wrong command line
+  const rows = [
+    [['--set', 'runnners=a:1', plugin('pool-static')], /--set, got "runnners"; expected an option .*; did you mean "runners"\?/],
+    [['--set', 'floor=1001', plugin('placer-slowstart')], /CFG706 --set floor, got "1001"; expected whole thousandths 0\.\.1000/],
+    [['--suite', 'lief', plugin('pool-static')], /--suite, got "lief"; .*--list; did you mean "life"\?/],
+    [['--suite', 'life/tme', plugin('pool-static')], /did you mean "life\/time"\?/],
+    [['--suite', 'placer', plugin('pool-static')], /--suite, got "placer"; expected a suite that the file's kinds have/],
+    [['--kind', 'plaser', plugin('pool-static')], /--kind, got "plaser"; expected placer, .*operator; did you mean "placer"\?/],
+    [['--kind', 'placer', plugin('pool-static')], /--kind or --name, got "placer"; expected a factory of the file/],
+    [['--name', 'dynamic', plugin('pool-static')], /--kind or --name, got "dynamic"; expected a factory of the file/],
+  ];
+  for (const [args, sentence] of rows) {
+    const r = fnkit('check', ...args);
+    assert.match(r.err, sentence);
+    assert.equal(r.code, 64, r.out);
+    assert.equal(r.out, '');
+  }
   const value = fnkit('check', '--set', 'runners=nowhere', plugin('pool-static'));
   assert.equal(value.code, 1);
   assert.match(value.out, /life\/create: create\(\) failed.*runners\[0\]: got "nowhere"/);
-  assert.match(fnkit('check', '--suite', 'lief', plugin('pool-static')).out, /no case of this --suite/);
-  assert.match(fnkit('check', '--kind', 'placer', plugin('pool-static')).out, /no factory of this --kind/);
+});
+
+test('an illegal answer is told as that first, whatever case met it', () => {
+  const rule = 'rule: verdict, index, wait, code and note are legal; session and views keep their bounds';
+  for (const [n, sentence] of [[1, /FN_TRY with index \d+ of \d+/], [4, /FN_WAIT for -1 ns/], [5, /verdict 9;/],
+    [6, /a note that does not end/], [36, /FN_GIVE_UP with code 5/], [41, /wake_mask 0x43/]]) {
+    const lines = fnkit('check', mutant(`placer-${n}`)).out.split('\n');
+    assert.match(lines[0], /^FAILED  placer\/mutant placer\/legal-answers: /);
+    assert.match(lines[0], sentence);
+    assert.equal(lines[1].trim(), rule);
+    assert.match(lines[2], /the same in .*life\/used-lives/);
+  }
+  const one = fnkit('check', '--suite', 'placer/all-busy', mutant('placer-4')).out.split('\n');
+  assert.match(one[0], /^FAILED  placer\/mutant placer\/all-busy: /);
+  assert.equal(one[1].trim(), rule.replace('rule', 'rule of placer/legal-answers'));
+});
+
+test('a method that is slow, but comes back, is told as slow with its time and the limit', () => {
+  const time = fnkit('check', '--suite', 'life', mutant('placer-45')).out.split('\n');
+  assert.match(time[0], /FAILED  placer\/mutant life\/time: decide\(\) takes 1\d{3} us of real time at least, in each of 20 calls; expected up to 50 us, and less than 1000 us: it must not block/);
+  assert.match(time[2], /life\/used-lives: is slow: decide\(\) took 1\d{3} us of real time on average in \d{4} calls, so that the case did not end within 5 s; expected up to 50 us, and less than 1000 us/);
+  const spins = fnkit('check', '--suite', 'life/time', mutant('placer-44')).out;
+  assert.match(spins, /decide\(\) takes \d+ us of processor time on average over 20 calls; expected up to 50 us, and less than 1000 us: it must not spin/);
+});
+
+test('--verbose says which time it tells', () => {
+  const out = fnkit('check', '--verbose', '--suite', 'life/create', plugin('placer-naive')).out;
+  assert.match(out, /slowest create\(\), \d+\.\d us of real time on average \(\d+ ms of real time in all\)/);
 });
 
 test('a script with mistakes is refused with file, line and column', () => {
@@ -211,6 +253,7 @@ test('what hangs is given up, and the report comes all the same', () => {
 
 test('every case of --list is told once, and in docs/fnkit.md', () => {
   const rows = fnkit('check', '--list').out.trim().split('\n');
+  assert.ok(rows.some((r) => r.startsWith('operator/')), rows.join('\n'));
   assert.ok(rows.length > 70, `${rows.length} rows`);
   assert.equal(new Set(rows.map((r) => r.split(':')[0])).size, rows.length);
   const page = readFileSync(join(here, '..', '..', 'docs', 'fnkit.md'), 'utf8');

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define CASE_TIMEOUT_MS (180 * 1000) /* Check ends a case earlier */
+#define CHECK_WORDS_MAX 200          /* names of suites and cases */
 
 static const char usage_text[] =
     "usage: fnkit check [--kind KIND] [--name NAME] [--set OPTION=VALUE]... [--suite SUITE]\n"
@@ -85,6 +86,11 @@ static void take(struct report *r, const struct report_result *one, const struct
         snprintf(r->plugin, sizeof(r->plugin), "%.*s", (int)strcspn(one->text, "\n"), one->text);
         snprintf(r->sha256, sizeof(r->sha256), "%s",
                  one->text + strcspn(one->text, "\n") + (strchr(one->text, '\n') != NULL));
+        return;
+    }
+    if (strcmp(one->name, CHECK_USAGE) == 0) {
+        fprintf(stderr, "fnkit check: %s\n", one->text);
+        r->usage = true;
         return;
     }
     report_add(r, one);
@@ -207,6 +213,10 @@ static int check_file(const struct check_options *o)
         fprintf(stderr, "fnkit check: no child process: %s\n", strerror(errno));
         return FNKIT_UNAVAILABLE;
     }
+    if (r.usage) {
+        report_finish(&r);
+        return FNKIT_USAGE;
+    }
     if (o->tap) {
         report_tap(&r);
     } else {
@@ -220,32 +230,108 @@ static int check_file(const struct check_options *o)
     return code;
 }
 
-static int list_rules(void)
-{
-    static const char *const kinds[] = { FN_KIND_PLACER,    FN_KIND_POOL,     FN_KIND_CONTROL_PLANE,
-                                         FN_KIND_OVERRIDER, FN_KIND_LISTENER, FN_KIND_DRIVER,
-                                         FN_KIND_PREDICTOR, FN_KIND_OPERATOR };
-    struct contract_list lists[CONTRACT_LISTS];
-    size_t k;
-    size_t i;
-    size_t c;
+static const char *const kinds[] = { FN_KIND_PLACER,    FN_KIND_POOL,     FN_KIND_CONTROL_PLANE,
+                                     FN_KIND_OVERRIDER, FN_KIND_LISTENER, FN_KIND_DRIVER,
+                                     FN_KIND_PREDICTOR, FN_KIND_OPERATOR, NULL };
 
-    puts("file/load: the file can be loaded, and its tables keep the rules of fn/abi.h\n"
-         "file/imports: the file imports no function for which plugins must use the host (time, "
-         "random numbers, programs, sockets)\n"
-         "file/statics: no variable outlives an instance\n"
-         "file/exports: the file exports fn_plugin_v1() and nothing else\n"
-         "file/undefined: the file names the libraries that it uses");
-    for (k = 0; k < 7; k++) {
+static const struct contract_case of_file[] = {
+    { "file", "load", "the file can be loaded, and its tables keep the rules of fn/abi.h", NULL,
+      0 },
+    { "file", "imports",
+      "the file imports no function for which plugins must use the host (time, random numbers, "
+      "programs, sockets)",
+      NULL, 0 },
+    { "file", "statics", "no variable outlives an instance", NULL, 0 },
+    { "file", "exports", "the file exports fn_plugin_v1() and nothing else", NULL, 0 },
+    { "file", "undefined", "the file names the libraries that it uses", NULL, 0 },
+};
+
+/* All cases, those of every kind once. */
+static void each_case(void (*visit)(void *ud, const struct contract_case *c), void *ud)
+{
+    struct contract_list lists[CONTRACT_LISTS];
+
+    for (size_t c = 0; c < sizeof(of_file) / sizeof(of_file[0]); c++) {
+        visit(ud, &of_file[c]);
+    }
+    for (size_t k = 0; kinds[k]; k++) {
         contract_cases(kinds[k], lists);
-        for (i = k == 0 ? 0 : 1; i < CONTRACT_LISTS; i++) {
-            for (c = 0; c < lists[i].n; c++) {
-                printf("%s/%s: %s\n", lists[i].cases[c].suite, lists[i].cases[c].name,
-                       lists[i].cases[c].rule);
+        for (size_t i = k == 0 ? 0 : 1; i < CONTRACT_LISTS; i++) {
+            for (size_t c = 0; c < lists[i].n; c++) {
+                visit(ud, &lists[i].cases[c]);
             }
         }
     }
-    return FNKIT_OK;
+}
+
+static void list_rule(void *ud, const struct contract_case *c)
+{
+    (void)ud;
+    printf("%s/%s: %s\n", c->suite, c->name, c->rule);
+}
+
+/* ---- words of the command line --------------------------------------------------------------- */
+
+/* The names of suites and of cases, to look a word up in. */
+struct words {
+    char text[CHECK_WORDS_MAX][64];
+    const char *list[CHECK_WORDS_MAX + 1];
+    size_t n;
+};
+
+static void add_word(struct words *w, const char *suite, const char *name)
+{
+    if (w->n < CHECK_WORDS_MAX) {
+        snprintf(w->text[w->n], sizeof(w->text[0]), "%s%s%s", suite, name ? "/" : "",
+                 name ? name : "");
+        w->list[w->n] = w->text[w->n];
+        w->n++;
+    }
+}
+
+static void add_case(void *ud, const struct contract_case *c)
+{
+    struct words *w = ud;
+
+    if (w->n == 0 || strncmp(w->text[w->n - 1], c->suite, strlen(c->suite)) != 0) {
+        add_word(w, c->suite, NULL);
+    }
+    add_word(w, c->suite, c->name);
+}
+
+/* Says what is wrong with a word that is none of `known`. */
+static int unknown_word(const char *option, const char *word, const char *expected,
+                        const char *const *known)
+{
+    const char *near;
+
+    for (size_t i = 0; known[i]; i++) {
+        if (strcmp(known[i], word) == 0) {
+            return FNKIT_OK;
+        }
+    }
+    near = conf_nearest(word, known);
+    fprintf(stderr, "fnkit check: %s, got \"%s\"; expected %s%s%s%s\n", option, word, expected,
+            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    return FNKIT_USAGE;
+}
+
+static int check_words(const struct check_options *o)
+{
+    static struct words w;
+    int r = FNKIT_OK;
+
+    if (o->kind) {
+        r = unknown_word("--kind", o->kind,
+                         "placer, pool, control-plane, overrider, listener, driver, predictor or "
+                         "operator",
+                         kinds);
+    }
+    if (r == FNKIT_OK && o->suite) {
+        each_case(add_case, &w);
+        r = unknown_word("--suite", o->suite, "a suite or a case of fnkit check --list", w.list);
+    }
+    return r;
 }
 
 static bool add_set(struct check_options *o, char *text)
@@ -256,7 +342,9 @@ static bool add_set(struct check_options *o, char *text)
         return false;
     }
     *equals = '\0';
-    o->sets[o->n_sets++] = (struct conf_override){ text, "--set", equals + 1 };
+    snprintf(o->set_names[o->n_sets], sizeof(o->set_names[0]), "--set %s", text);
+    o->sets[o->n_sets] = (struct conf_override){ text, o->set_names[o->n_sets], equals + 1 };
+    o->n_sets++;
     return true;
 }
 
@@ -352,7 +440,8 @@ int fnkit_check(int argc, char **argv)
             return FNKIT_OK;
         }
         if (c == 'l') {
-            return list_rules();
+            each_case(list_rule, NULL);
+            return FNKIT_OK;
         }
         r = take_option(&o, c);
     }
@@ -361,6 +450,9 @@ int fnkit_check(int argc, char **argv)
     }
     if (o.world && (o.sim || o.real)) {
         return usage("--world goes with neither --sim nor --real", NULL);
+    }
+    if (check_words(&o) != FNKIT_OK) {
+        return FNKIT_USAGE;
     }
     if (argc - optind != 1) {
         return usage(optind == argc ? "a file is missing" : "more than one file", NULL);

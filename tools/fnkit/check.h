@@ -9,6 +9,7 @@
 
 /* Names of results that are no cases. */
 #define CHECK_HEADER "-header-" /* text: "<name> <version>\n<sha256>" */
+#define CHECK_USAGE "-usage-"   /* text: what the command line asks for and the file has not */
 #define CHECK_END "-end-"
 
 struct check_options {
@@ -26,6 +27,7 @@ struct check_options {
     const char *image; /* that containers of the world run; NULL = none */
     bool verbose;
     struct conf_override sets[CHECK_SETS_MAX + 1]; /* ended by a NULL key */
+    char set_names[CHECK_SETS_MAX][64];            /* "--set window", for sentences about them */
     uint32_t n_sets;
 };
 

@@ -37,10 +37,21 @@ static const char *tables_name(const struct report_result *one)
     return one->world ? " (world)" : one->real ? " (real)" : "";
 }
 
+static bool is_its_rule(const struct report_result *one)
+{
+    char full[80];
+
+    snprintf(full, sizeof(full), "%s/%s", one->suite, one->name);
+    return strcmp(one->rule_of, full) == 0;
+}
+
 static void text_failed(const struct report_result *one)
 {
-    printf("FAILED  %s %s/%s%s: %s%s%s%s\n        rule: %s\n", one->factory, one->suite, one->name,
-           tables_name(one), one->text, one->at[0] ? " (at: " : "", one->at, one->at[0] ? ")" : "",
+    const bool of_another = one->rule_of[0] && !is_its_rule(one);
+
+    printf("FAILED  %s %s/%s%s: %s%s%s%s\n        rule%s%s: %s\n", one->factory, one->suite,
+           one->name, tables_name(one), one->text, one->at[0] ? " (at: " : "", one->at,
+           one->at[0] ? ")" : "", of_another ? " of " : "", of_another ? one->rule_of : "",
            one->rule);
 }
 
@@ -52,8 +63,9 @@ void report_text_one(const struct report_result *one)
         printf("skipped %s %s/%s%s: %s\n", one->factory, one->suite, one->name, tables_name(one),
                one->text);
     } else {
-        printf("ok      %s %s/%s%s: %s%s%s (%lld ms)\n%s%s%s", one->factory, one->suite, one->name,
-               tables_name(one), one->rule, one->slowest[0] ? "; " : "", one->slowest,
+        printf("ok      %s %s/%s%s: %s%s%s (%lld ms of real time in all)\n%s%s%s", one->factory,
+               one->suite, one->name, tables_name(one), one->rule, one->slowest[0] ? "; " : "",
+               one->slowest,
                (long long)one->took_ms, one->text[0] ? "        " : "", one->text,
                one->text[0] ? "\n" : "");
     }
@@ -100,16 +112,26 @@ static bool is_first(const struct report *r, size_t i)
     return true;
 }
 
-/* Of the cases that failed for one cause: the first that tests one thing, else the first. */
+/* Of the cases that failed for one cause: the one whose rule was broken, else the first that tests
+ * one thing, else the first. */
 static size_t most_telling(const struct report *r, size_t first)
 {
+    size_t best = first;
+
     for (size_t i = first; i < r->n; i++) {
-        if (r->results[i].verdict == REPORT_FAILED && !r->results[i].broad &&
-            same_cause(&r->results[first], &r->results[i])) {
+        const struct report_result *one = &r->results[i];
+
+        if (one->verdict != REPORT_FAILED || !same_cause(&r->results[first], one)) {
+            continue;
+        }
+        if (is_its_rule(one)) {
             return i;
         }
+        if (r->results[best].broad && !one->broad) {
+            best = i;
+        }
     }
-    return first;
+    return best;
 }
 
 static void text_cause(const struct report *r, size_t first)

@@ -18,9 +18,10 @@ struct report_result {
     char suite[24];
     char name[40];
     char rule[160];
+    char rule_of[80]; /* "placer/legal-answers": the case whose rule that is; "" = this one's */
     char text[REPORT_TEXT_MAX]; /* why it failed or was skipped */
     char at[192];               /* what the case was about to do */
-    char slowest[64];           /* "decide() 1.2 us on average" or "" */
+    char slowest[96]; /* "slowest decide(), 1.2 us of real time on average" or "" */
     int64_t took_ms;
 };
 
@@ -30,6 +31,7 @@ struct report {
     size_t cap;
     size_t failed;
     size_t skipped;
+    bool usage; /* the command line asks for what the file has not; it was told */
     char file[1024];
     char plugin[128]; /* "placer-naive 0.1.0" */
     char sha256[65];

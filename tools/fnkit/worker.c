@@ -7,6 +7,7 @@
 
 #include <base/log.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct worker {
     int fd;
     uint32_t ran;
     uint32_t stuck; /* cases of this factory that did not come back */
-    uint32_t factories;
+    uint32_t factories; /* that were asked for */
+    bool refused;       /* a value of --set */
     struct plugin_file *file;
 };
 
@@ -102,14 +104,37 @@ static void place(char *ret, size_t cap)
     }
 }
 
+/* The method that most of the case's time went into, if each of its calls came back: it is slow,
+ * not endless. NULL: there is none. */
+static const struct contract_time *slow_method(void)
+{
+    const int64_t half_ns = (int64_t)WATCH_CASE_MS * times_longer() * 1000000 / 2;
+    const struct contract_time *t = shared->times;
+
+    for (; t < shared->times + CONTRACT_METHODS_MAX && t->method[0]; t++) {
+        if (t->loop && t->total_ns >= half_ns) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
 static void tell_hang(struct worker *w, enum watch_end end, struct report_result *one)
 {
+    const struct contract_time *slow = end == WATCH_METHOD_HANGS ? NULL : slow_method();
     char where[400];
 
     place(where, sizeof(where));
     if (end == WATCH_METHOD_HANGS) {
         snprintf(one->text, sizeof(one->text), "did not come back within %g s %s",
                  (double)method_ms(w) / 1000.0, where);
+    } else if (slow) {
+        snprintf(one->text, sizeof(one->text),
+                 "is slow: %s() took %lld us of real time on average in %llu calls, so that the "
+                 "case did not end within %d s; expected %sless than %lld us",
+                 slow->method, (long long)(slow->total_ns / (int64_t)slow->calls / 1000),
+                 (unsigned long long)slow->calls, WATCH_CASE_MS * times_longer() / 1000,
+                 contract_usual(slow->method), (long long)(PLUGIN_BUDGET_LOOP_NS / 1000));
     } else {
         snprintf(one->text, sizeof(one->text),
                  "goes on and on: the case did not end within %d s, last %s",
@@ -132,6 +157,27 @@ static void tell_error(struct worker *w, enum watch_end end, const char *said,
                  open + 1, where);
     } else {
         snprintf(one->text, sizeof(one->text), "ended the process %s (%s)", where, said);
+    }
+}
+
+/* A case that met a broken rule of another one has that one's rule. */
+static void name_rule(struct report_result *one)
+{
+    struct contract_list lists[CONTRACT_LISTS];
+    char full[80];
+
+    if (!shared->rule_of[0]) {
+        return;
+    }
+    contract_cases(subject.factory->kind, lists);
+    for (size_t i = 0; i < CONTRACT_LISTS; i++) {
+        for (size_t k = 0; k < lists[i].n; k++) {
+            snprintf(full, sizeof(full), "%s/%s", lists[i].cases[k].suite, lists[i].cases[k].name);
+            if (strcmp(full, shared->rule_of) == 0) {
+                snprintf(one->rule, sizeof(one->rule), "%s", lists[i].cases[k].rule);
+                snprintf(one->rule_of, sizeof(one->rule_of), "%s", full);
+            }
+        }
     }
 }
 
@@ -159,6 +205,7 @@ static void judge(struct worker *w, enum watch_end end, SRunner *sr, struct repo
     }
     if (one->verdict == REPORT_FAILED) {
         snprintf(one->at, sizeof(one->at), "%s", shared->step);
+        name_rule(one);
     }
     free(results);
 }
@@ -175,8 +222,9 @@ static void tell_times(struct report_result *one)
         }
     }
     if (slowest) {
-        snprintf(one->slowest, sizeof(one->slowest), "slowest %s(), %.1f us on average",
-                 slowest->method, (double)slowest->total_ns / (double)slowest->calls / 1000.0);
+        snprintf(one->slowest, sizeof(one->slowest),
+                 "slowest %s(), %.1f us of real time on average", slowest->method,
+                 (double)slowest->total_ns / (double)slowest->calls / 1000.0);
     }
 }
 
@@ -193,7 +241,7 @@ static void skip_case(struct worker *w, const struct contract_case *c, const cha
     struct report_result one = { .verdict = REPORT_SKIPPED };
 
     name_case(&one, c, factory);
-    snprintf(one.text, sizeof(one.text), "%d cases before did not come back", STUCK_MAX);
+    snprintf(one.text, sizeof(one.text), "%d cases before did not end in time", STUCK_MAX);
     send(w, &one);
 }
 
@@ -262,6 +310,12 @@ static bool wanted(const struct check_options *o, const struct contract_case *c)
     return strcmp(o->suite, c->suite) == 0 || strcmp(o->suite, full) == 0;
 }
 
+static bool is_asked_for(const struct worker *w, const struct fn_factory *f)
+{
+    return (!w->o->kind || strcmp(w->o->kind, f->kind) == 0) &&
+           (!w->o->name || strcmp(w->o->name, f->name) == 0);
+}
+
 static bool has_option(const struct fn_factory *f, const char *key)
 {
     for (const struct fn_opt *o = f->opts; o && o->key; o++) {
@@ -302,11 +356,9 @@ static void run_factory(void *ud, const struct fn_factory *f)
     size_t i;
     size_t k;
 
-    if ((w->o->kind && strcmp(w->o->kind, f->kind) != 0) ||
-        (w->o->name && strcmp(w->o->name, f->name) != 0)) {
+    if (!is_asked_for(w, f)) {
         return;
     }
-    w->factories++;
     w->stuck = 0;
     snprintf(name, sizeof(name), "%s/%s", f->kind, f->name);
     subject = (struct contract_subject){
@@ -334,16 +386,6 @@ static void run_factory(void *ud, const struct fn_factory *f)
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
-
-static void fail_file(struct worker *w, const char *name, const char *rule, const char *text)
-{
-    struct report_result one = { .verdict = REPORT_FAILED, .factory = "file", .suite = "file" };
-
-    snprintf(one.name, sizeof(one.name), "%s", name);
-    snprintf(one.rule, sizeof(one.rule), "%s", rule);
-    snprintf(one.text, sizeof(one.text), "%s", text);
-    send(w, &one);
-}
 
 /* What this process has loaded for itself, OpenSSL for one, is no node's: the trial of a node, in a
  * program that has the C library alone, tells what a node would miss. Without that program, where
@@ -393,40 +435,119 @@ static bool load(struct worker *w, struct plugin_host *h)
     return r >= 0;
 }
 
-struct search {
-    const char *key;
-    bool found;
+/* ---- what the command line asks for ---------------------------------------------------------- */
+
+#define KEYS_MAX 1024 /* options of all factories of a file that are looked through */
+
+static void refuse_usage(struct worker *w, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void refuse_usage(struct worker *w, const char *fmt, ...)
+{
+    struct report_result one = { .name = CHECK_USAGE };
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(one.text, sizeof(one.text), fmt, ap);
+    va_end(ap);
+    send(w, &one);
+}
+
+/* The keys of the options that its factories have. */
+struct keys {
+    const struct worker *w;
+    const char *list[KEYS_MAX + 1];
+    size_t n;
 };
 
-static void find_option(void *ud, const struct fn_factory *f)
+static void add_keys(void *ud, const struct fn_factory *f)
 {
-    struct search *s = ud;
-    const struct fn_opt *o;
+    struct keys *k = ud;
 
-    for (o = f->opts; o && o->key; o++) {
-        s->found = s->found || strcmp(o->key, s->key) == 0;
+    for (const struct fn_opt *o = f->opts; o && o->key && k->n < KEYS_MAX; o++) {
+        if (is_asked_for(k->w, f)) {
+            k->list[k->n++] = o->key;
+        }
     }
+}
+
+static bool is_key(const struct keys *k, const char *key)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        if (strcmp(k->list[i], key) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool sets_known(struct worker *w)
 {
-    char text[256];
-    uint32_t i;
+    struct keys *k = calloc(1, sizeof(*k));
+    const char *bad = NULL;
+    const char *near;
 
-    for (i = 0; i < w->o->n_sets; i++) {
-        struct search s = { .key = w->o->sets[i].key };
-
-        plugin_file_each(w->file, find_option, &s);
-        if (!s.found) {
-            snprintf(text, sizeof(text),
-                     "--set %.60s: no factory of this file has such an option; "
-                     "fnkit inspect tells which there are",
-                     s.key);
-            fail_file(w, "options", "options of the command line are options of the plugin", text);
-            return false;
-        }
+    if (!k) {
+        return false;
     }
-    return true;
+    k->w = w;
+    plugin_file_each(w->file, add_keys, k);
+    for (uint32_t i = 0; i < w->o->n_sets && !bad; i++) {
+        bad = is_key(k, w->o->sets[i].key) ? NULL : w->o->sets[i].key;
+    }
+    if (bad) {
+        near = conf_nearest(bad, k->list);
+        refuse_usage(w, "--set, got \"%.60s\"; expected an option of the file, as fnkit inspect "
+                     "tells them%s%.60s%s", bad, near ? "; did you mean \"" : "",
+                     near ? near : "", near ? "\"?" : "");
+    }
+    free(k);
+    return !bad;
+}
+
+/* Values that a host refuses before the plugin sees them. */
+static void check_values(void *ud, const struct fn_factory *f)
+{
+    struct worker *w = ud;
+    struct conf_values *values = NULL;
+    struct conf_problems p;
+
+    if (w->o->n_sets == 0 || !is_asked_for(w, f) || w->refused) {
+        return;
+    }
+    subject = (struct contract_subject){ .factory = f, .sets = sets_of(w->o, f) };
+    conf_problems_init(&p);
+    instance_options(NULL, &values, &p);
+    if (p.n > 0) {
+        w->refused = true;
+        refuse_usage(w, "%.*s", (int)strcspn(buf_text(&p.text), "\n"), buf_text(&p.text));
+    }
+    conf_values_destroy(values);
+    conf_problems_finish(&p);
+}
+
+static void count_factory(void *ud, const struct fn_factory *f)
+{
+    struct worker *w = ud;
+
+    w->factories += is_asked_for(w, f);
+}
+
+/* Before any case runs; false when it was told what is wrong. */
+static bool check_command(struct worker *w)
+{
+    plugin_file_each(w->file, count_factory, w);
+    if (w->factories == 0) {
+        refuse_usage(w, "--kind or --name, got \"%s%s%s\"; expected a factory of the file, as "
+                     "fnkit inspect tells them", w->o->kind ? w->o->kind : "",
+                     w->o->kind && w->o->name ? "/" : "", w->o->name ? w->o->name : "");
+        return false;
+    }
+    if (!sets_known(w)) {
+        return false;
+    }
+    plugin_file_each(w->file, check_values, w);
+    return !w->refused;
 }
 
 static int64_t no_wall(void)
@@ -449,7 +570,7 @@ void check_worker(const struct check_options *o, int fd)
     if (!h || contract_open() < 0 || watch_open() < 0) {
         _exit(FNKIT_UNAVAILABLE);
     }
-    if (load(&w, h) && sets_known(&w)) {
+    if (load(&w, h) && check_command(&w)) {
         if (o->world) {
             ; /* the file is the same as without it */
         } else if (!o->suite || strcmp(o->suite, "file") == 0 ||
@@ -458,13 +579,13 @@ void check_worker(const struct check_options *o, int fd)
             w.ran++;
         }
         plugin_file_each(w.file, run_factory, &w);
-        if (w.factories == 0) {
-            fail_file(&w, "factories", "the file offers what is asked for",
-                      "no factory of this --kind and --name; fnkit inspect tells which there are");
-        } else if (w.ran == 0) {
-            fail_file(&w, "suites", "the suite exists",
-                      "no case of this --suite, --sim, --real or --world; fnkit check --list "
-                      "tells which there are");
+        if (w.ran == 0) {
+            refuse_usage(&w, o->suite ? "--suite, got \"%s\"; expected a suite that the file's "
+                                        "kinds have%s"
+                                      : "--world, got %.0s%.0sa file without cases for it; "
+                                        "expected a driver or a control plane",
+                         o->suite ? o->suite : "",
+                         o->world ? " with --world" : o->real ? " with --real" : "");
         }
     }
     send(&w, &end);

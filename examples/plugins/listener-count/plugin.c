@@ -95,10 +95,12 @@ static int before_change(void *inst, struct fn_op *op, const struct fn_change *c
         fnmatch(c->conf->names_must_match, change->name, 0) == 0) {
         return 0;
     }
-    reterr->http_status = 422;
-    reterr->blame = FN_BLAME_USER;
-    snprintf(reterr->msg, sizeof(reterr->msg), "name, got \"%.64s\"; expected one like %.64s",
-             change->name, c->conf->names_must_match);
+    if (reterr) {
+        reterr->http_status = 422;
+        reterr->blame = FN_BLAME_USER;
+        snprintf(reterr->msg, sizeof(reterr->msg), "name, got \"%.64s\"; expected one like %.64s",
+                 change->name, c->conf->names_must_match);
+    }
     return FN_E_PERMISSION;
 }
 

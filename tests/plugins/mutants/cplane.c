@@ -71,6 +71,9 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
     struct cloud *c = inst;
     int r = tool(c, op, "list", reterr);
 
+    if (r < 0 && M(19)) {
+        reterr->http_status = 503;
+    }
     for (uint32_t i = 0; r == 0 && i < MACHINES; i++) {
         const struct machine *m = &c->machines[i];
         struct fn_machine one = {.size = sizeof(one),

@@ -98,6 +98,9 @@ static int start(void *inst, struct fn_error *reterr)
     }
 
     if (r < 0) {
+        if (M(18)) {
+            reterr->code = r;
+        }
         return fail(reterr, r, "the list was not taken");
     }
     if (M(11)) {
