@@ -140,7 +140,8 @@ int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct f
     }
     if (!plugin_mem_table(c->mem, ret->factories, sizeof(void *), sizeof(void *))) {
         plugin_problem(c, FN_E_INVALID, "PLG909",
-                       "manifest: factories lies outside of the plugin's own data");
+                       "manifest: factories, got %s; expected a list that ends with NULL",
+                       ret->factories ? "a pointer outside of the plugin's own data" : "NULL");
     }
     return c->n == before ? 0 : c->first_code;
 }
@@ -203,7 +204,8 @@ static void check_ops(struct plugin_check *c, const char *who, struct plugin_fac
     }
     if (f->pub.kind_major != k->major) {
         plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
-                       "%s: needs interface %s %u.%u; host offers %u.0 to %u.%u", who, k->name,
+                       "%s: kind_major, got %u; expected %u: it needs interface %s %u.%u; host "
+                       "offers %u.0 to %u.%u", who, f->pub.kind_major, k->major, k->name,
                        f->pub.kind_major, f->pub.kind_minor, k->major, k->major, k->minor);
         return;
     }
@@ -262,8 +264,9 @@ static void check_needs(struct plugin_check *c, const char *who, const struct fn
         if (i == PLUGIN_NEEDS_MAX ||
             !plugin_mem_table(c->mem, &needs[i], sizeof(needs->iface), 8)) {
             plugin_problem(c, FN_E_INVALID, "PLG910",
-                           "%s: list of needs has no end within %d entries of the plugin's data",
-                           who, PLUGIN_NEEDS_MAX);
+                           "%s: needs, got %u entries without an end in the plugin's data; "
+                           "expected an entry without iface as the end, behind at most %d",
+                           who, i, PLUGIN_NEEDS_MAX - 1);
             return;
         }
         if (!needs[i].iface) {
@@ -272,7 +275,8 @@ static void check_needs(struct plugin_check *c, const char *who, const struct fn
         if (!plugin_mem_table(c->mem, &needs[i], sizeof(needs[i]), 8) ||
             !plugin_mem_text(c->mem, needs[i].iface)) {
             plugin_problem(c, FN_E_INVALID, "PLG910",
-                           "%s: need %u: name is not a terminated text", who, i);
+                           "%s: need %u: iface, got no terminated text; expected a name, or NULL "
+                           "as the end of the list", who, i);
             return;
         }
         check_need(c, who, &needs[i]);
@@ -331,7 +335,8 @@ static void check_factory(struct plugin_check *c, uint32_t index, const void *ta
     char who[128];
     char shown[48];
 
-    snprintf(who, sizeof(who), "factory %u", index);
+    /* Behind a list without its end stands what is no table of a factory. */
+    snprintf(who, sizeof(who), "factory %u%s", index, index > 0 ? " (NULL ends the list)" : "");
     snprintf(c->built_for, sizeof(c->built_for), "plugin ABI %u.%u", c->note.abi_major,
              c->note.abi_minor);
     snprintf(c->offered, sizeof(c->offered), "%d.%d", FN_ABI_MAJOR, FN_ABI_MINOR);
@@ -339,6 +344,7 @@ static void check_factory(struct plugin_check *c, uint32_t index, const void *ta
                           &f->pub) < 0) {
         return;
     }
+    snprintf(who, sizeof(who), "factory %u", index);
     if (check_text(c, who, "kind", f->pub.kind) < 0 ||
         check_text(c, who, "name", f->pub.name) < 0 ||
         check_text(c, who, "summary", f->pub.summary) < 0) {
@@ -384,8 +390,9 @@ static int count_factories(struct plugin_check *c, const struct fn_manifest *m, 
         if (n > PLUGIN_FACTORIES_MAX ||
             !plugin_mem_table(c->mem, &m->factories[n], sizeof(void *), sizeof(void *))) {
             return plugin_problem(c, FN_E_INVALID, "PLG909",
-                                  "manifest: list of factories has no end within %d entries",
-                                  PLUGIN_FACTORIES_MAX);
+                                  "manifest: factories, got %u entries without an end in the "
+                                  "plugin's data; expected NULL as the end, behind at most %d",
+                                  n, PLUGIN_FACTORIES_MAX);
         }
         plugin_mem_copy(&entry, &m->factories[n], sizeof(const struct fn_factory *));
         if (!entry) {

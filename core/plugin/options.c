@@ -98,11 +98,13 @@ static bool check_texts(struct plugin_check *c, const char *who, uint32_t i,
 
     if (!plugin_mem_text(c->mem, o->key) || !key_ok(o->key)) {
         plugin_problem(c, FN_E_INVALID, "PLG910",
-                       "%s: option %u: key, got %s; expected 1 to %d of a-z, 0-9, _ and -", who, i,
+                       "%s: option %u: key, got %s; expected 1 to %d of a-z, 0-9, _ and -%s", who,
+                       i,
                        plugin_mem_text(c->mem, o->key)
                            ? plugin_quote(o->key, strlen(o->key), shown, sizeof(shown))
                            : "no text",
-                       OPT_KEY_MAX);
+                       OPT_KEY_MAX,
+                       plugin_mem_text(c->mem, o->key) ? "" : ", or NULL as the end of the list");
         return false;
     }
     if (is_taken(o->key)) {
@@ -209,8 +211,9 @@ void plugin_opts_check(struct plugin_check *c, const char *who, const struct fn_
     for (i = 0;; i++) {
         if (i == PLUGIN_OPTS_MAX || !plugin_mem_table(c->mem, &opts[i], sizeof(opts->key), 8)) {
             plugin_problem(c, FN_E_INVALID, "PLG910",
-                           "%s: list of options has no end within %d entries of the plugin's data",
-                           who, PLUGIN_OPTS_MAX);
+                           "%s: opts, got %u options without an end in the plugin's data; "
+                           "expected an entry without a key as the end, behind at most %d",
+                           who, i, PLUGIN_OPTS_MAX - 1);
             return;
         }
         if (!opts[i].key) {

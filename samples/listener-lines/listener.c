@@ -37,7 +37,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     l->view = host->get(host, "fn.view", FN_VIEW_MAJOR);
     l->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
     if (l->fd < 0) {
-        snprintf(reterr->msg, sizeof(reterr->msg), "%.100s: %s", path, strerror(errno));
+        if (reterr) {
+            snprintf(reterr->msg, sizeof(reterr->msg), "%.100s: %s", path, strerror(errno));
+        }
         free(l);
         return FN_E_PRECONDITION;
     }

@@ -112,6 +112,12 @@
 #ifndef NEED_IFACE
 #define NEED_IFACE "fn.wake"
 #endif
+#ifndef NEED_END
+#define NEED_END NULL
+#endif
+#ifndef OPT_END
+#define OPT_END NULL
+#endif
 #ifndef NEED_MAJOR
 #define NEED_MAJOR 1
 #endif
@@ -229,17 +235,23 @@ static const struct {
     OPS_TAIL,
 };
 
+#ifdef NEEDS_ENDLESS
+static const struct fn_need needs[40] = {
+    [0 ... 39] = { NEED_IFACE, NEED_MAJOR, NEED_MINOR, NEED_FLAGS }
+};
+#else
 static const struct fn_need needs[] = {
     { NEED_IFACE, NEED_MAJOR, NEED_MINOR, NEED_FLAGS },
-    { NULL, 0, 0, 0 },
+    { NEED_END, 0, 0, 0 },
 };
+#endif
 
 static const struct fn_opt opts[] = {
     { .key = OPT_KEY, .doc = OPT_DOC, .dflt = OPT_DEFAULT, .min = OPT_MIN, .max = 9,
       .type = OPT_TYPE, .offset = OPT_OFFSET, .reserved0 = OPT_RESERVED },
     { .key = "other", .doc = "Another one.", .dflt = "7", .type = FN_OPT_INT,
       .offset = offsetof(struct conf, other) },
-    { .key = NULL },
+    { .key = OPT_END },
 };
 
 static const struct fn_factory factory = {
@@ -257,7 +269,10 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-#ifdef TWICE
+#ifdef NO_END
+static const struct fn_hdr next_data[] = { { 64, 8 }, { 0, 0 } };
+static const struct fn_factory *const factories[] = { &factory, (const void *)next_data };
+#elif defined(TWICE)
 static const struct fn_factory *const factories[] = { &factory, &factory, NULL };
 #elif defined(ENDLESS)
 static const struct fn_factory *const factories[80] = { [0 ... 79] = &factory };
