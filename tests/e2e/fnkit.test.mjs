@@ -160,6 +160,19 @@ test('a method that is slow, but comes back, is told as slow with its time and t
   assert.match(spins, /decide\(\) takes \d+ us of processor time on average over 20 calls; expected up to 50 us, and less than 1000 us: it must not spin/);
 });
 
+test('--skip leaves a case out and says so', () => {
+  const skip = (...args) => fnkit('check', '--verbose', ...args.flatMap((c) => ['--skip', c]), mutant('placer-17'));
+  assert.match(skip().out, /FAILED  placer\/mutant life\/allocation-failure/);
+  const r = skip('life/allocation-failure', 'file/imports');
+  assert.equal(r.code, 0, r.out);
+  assert.match(r.out, /skipped placer\/mutant life\/allocation-failure: left out by --skip/);
+  assert.match(r.out, /skipped file file\/imports: left out by --skip/);
+  assert.match(r.out, / 0 failed, 2 skipped/);
+  const wrong = skip('life/alocation-failure');
+  assert.equal(wrong.code, 64);
+  assert.match(wrong.err, /--skip, got "life\/alocation-failure"; .*did you mean "life\/allocation-failure"/);
+});
+
 test('--verbose says which time it tells', () => {
   const out = fnkit('check', '--verbose', '--suite', 'life/create', plugin('placer-naive')).out;
   assert.match(out, /slowest create\(\), \d+\.\d us of real time on average \(\d+ ms of real time in all\)/);

@@ -17,17 +17,18 @@
 
 static const char usage_text[] =
     "usage: fnkit check [--kind KIND] [--name NAME] [--set OPTION=VALUE]... [--suite SUITE]\n"
-    "                   [--script FILE] [--sim | --real] [--seed N] [--tap] [--junit FILE] "
-    "[--verbose]\n"
-    "                   PLUGIN.so\n"
+    "                   [--skip CASE]... [--script FILE] [--sim | --real] [--seed N] [--tap]\n"
+    "                   [--junit FILE] [--verbose] PLUGIN.so\n"
     "       fnkit check --world [--image NAME] [--kind KIND] [--name NAME] [--set OPTION=VALUE]...\n"
-    "                   [--suite SUITE] [--tap] [--junit FILE] [--verbose] PLUGIN.so\n"
+    "                   [--suite SUITE] [--skip CASE]... [--tap] [--junit FILE] [--verbose]\n"
+    "                   PLUGIN.so\n"
     "       fnkit check --list\n"
     "\n"
     "Loads a plugin in a child process and checks what a host relies on.\n"
     "  --kind, --name  only factories of this kind, of this name\n"
     "  --set           gives an option to the instances, as fn.yaml would; more than once\n"
     "  --suite         only this suite (life) or case (life/destroy-null)\n"
+    "  --skip          leaves a case out, and reports it as skipped; more than once\n"
     "  --script        what programs and HTTP servers answer; without it they say nothing\n"
     "  --sim, --real   only over virtual time, only over the real clock; both when absent\n"
     "  --world         drivers and control planes, over the tables of a node and what is really\n"
@@ -321,14 +322,17 @@ static int check_words(const struct check_options *o)
     static struct words w;
     int r = FNKIT_OK;
 
+    each_case(add_case, &w);
     if (o->kind) {
         r = unknown_word("--kind", o->kind,
                          "placer, pool, control-plane, overrider, listener, driver, predictor or "
                          "operator",
                          kinds);
     }
+    for (uint32_t i = 0; r == FNKIT_OK && i < o->n_skips; i++) {
+        r = unknown_word("--skip", o->skips[i], "a case of fnkit check --list", w.list);
+    }
     if (r == FNKIT_OK && o->suite) {
-        each_case(add_case, &w);
         r = unknown_word("--suite", o->suite, "a suite or a case of fnkit check --list", w.list);
     }
     return r;
@@ -373,6 +377,12 @@ static int take_option(struct check_options *o, int c)
         break;
     case 's':
         o->suite = optarg;
+        break;
+    case 'x':
+        if (o->n_skips == CHECK_SKIPS_MAX) {
+            return usage("--skip; expected at most 16", optarg);
+        }
+        o->skips[o->n_skips++] = optarg;
         break;
     case 'j':
         o->junit = optarg;
@@ -425,7 +435,8 @@ int fnkit_check(int argc, char **argv)
         { "sim", no_argument, NULL, 'S' },         { "real", no_argument, NULL, 'R' },
         { "world", no_argument, NULL, 'W' },       { "image", required_argument, NULL, 'i' },
         { "verbose", no_argument, NULL, 'v' },     { "list", no_argument, NULL, 'l' },
-        { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
+        { "skip", required_argument, NULL, 'x' },  { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
     static char self[] = "fnkit check"; /* what getopt_long() calls us */
     struct check_options o = { .seed = 1 };

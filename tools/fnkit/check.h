@@ -6,6 +6,7 @@
 #include "report.h"
 
 #define CHECK_SETS_MAX 64
+#define CHECK_SKIPS_MAX 16
 
 /* Names of results that are no cases. */
 #define CHECK_HEADER "-header-" /* text: "<name> <version>\n<sha256>" */
@@ -18,6 +19,8 @@ struct check_options {
     const char *kind;  /* NULL = all */
     const char *name;  /* NULL = all */
     const char *suite; /* "life" or "life/time"; NULL = all */
+    const char *skips[CHECK_SKIPS_MAX]; /* cases that are left out */
+    uint32_t n_skips;
     const char *junit;
     uint64_t seed;
     bool tap;

@@ -19,6 +19,7 @@
 #define SANITIZED_TIMES 4   /* slower */
 #define WORLD_TIMES 28      /* containers start, machines come */
 #define STUCK_MAX 4         /* then the rest of a factory is skipped */
+#define LEFT_OUT "left out by --skip"
 
 struct worker {
     const struct check_options *o;
@@ -48,9 +49,29 @@ static void send(struct worker *w, const struct report_result *one)
     }
 }
 
+static bool is_left_out(const struct check_options *o, const char *suite, const char *name)
+{
+    char full[80];
+
+    snprintf(full, sizeof(full), "%s/%s", suite, name);
+    for (uint32_t i = 0; i < o->n_skips; i++) {
+        if (strcmp(o->skips[i], full) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void send_from_lint(void *ud, const struct report_result *one)
 {
-    send(ud, one);
+    struct worker *w = ud;
+    struct report_result left_out = *one;
+
+    if (is_left_out(w->o, one->suite, one->name)) {
+        left_out.verdict = REPORT_SKIPPED;
+        snprintf(left_out.text, sizeof(left_out.text), LEFT_OUT);
+    }
+    send(w, &left_out);
 }
 
 static int64_t now_ms(void)
@@ -236,12 +257,18 @@ static void name_case(struct report_result *one, const struct contract_case *c, 
     snprintf(one->rule, sizeof(one->rule), "%s", c->rule);
 }
 
-static void skip_case(struct worker *w, const struct contract_case *c, const char *factory)
+static void skip_case(struct worker *w, const struct contract_case *c, const char *factory,
+                      bool left_out)
 {
     struct report_result one = { .verdict = REPORT_SKIPPED };
 
     name_case(&one, c, factory);
-    snprintf(one.text, sizeof(one.text), "%d cases before did not end in time", STUCK_MAX);
+    if (left_out) {
+        snprintf(one.text, sizeof(one.text), LEFT_OUT);
+        w->ran++;
+    } else {
+        snprintf(one.text, sizeof(one.text), "%d cases before did not end in time", STUCK_MAX);
+    }
     send(w, &one);
 }
 
@@ -348,6 +375,21 @@ static const struct conf_override *sets_of(const struct check_options *o,
     return all;
 }
 
+/* False: the case that all others build on failed. */
+static bool run_wanted(struct worker *w, const struct contract_case *c, const char *factory)
+{
+    const bool left_out = is_left_out(w->o, c->suite, c->name);
+
+    if (!wanted(w->o, c)) {
+        return true;
+    }
+    if (left_out || w->stuck >= STUCK_MAX) {
+        skip_case(w, c, factory, left_out);
+        return true;
+    }
+    return run_both(w, c, factory) || strcmp(c->name, CONTRACT_FIRST_CASE) != 0;
+}
+
 static void run_factory(void *ud, const struct fn_factory *f)
 {
     struct worker *w = ud;
@@ -372,13 +414,7 @@ static void run_factory(void *ud, const struct fn_factory *f)
     contract_cases(f->kind, lists);
     for (i = 0; i < CONTRACT_LISTS; i++) {
         for (k = 0; k < lists[i].n; k++) {
-            if (!wanted(w->o, &lists[i].cases[k])) {
-                continue;
-            }
-            if (w->stuck >= STUCK_MAX) {
-                skip_case(w, &lists[i].cases[k], name);
-            } else if (!run_both(w, &lists[i].cases[k], name) &&
-                       strcmp(lists[i].cases[k].name, CONTRACT_FIRST_CASE) == 0) {
+            if (!run_wanted(w, &lists[i].cases[k], name)) {
                 return;
             }
         }
