@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define TICK_NS    (100 * ENV_MS)
-#define WAKES      3
+#define WAKES      4
 #define DESTROY_MS 5000 /* for what C core has under way when a node ends */
 
 /* C core's lines are the process's, whoever made the transport. */
@@ -175,10 +175,11 @@ static int core_create(const struct rpc_transport_host *host, const struct rpc_l
 
 /* A pair of sockets that was full has a thread of C core poll, ten seconds a turn, and
  * grpc_shutdown() waits for it. An event on any socket of C core ends a turn: the end of a
- * connection that is for nothing else. It may take two to see that there is nothing to poll for. */
+ * connection that is for nothing else. It may take two to see that there is nothing to poll for,
+ * and each has to come when the one before was seen: on a busy machine not at once. */
 static void wake_pollers(struct core *t)
 {
-    static const struct timespec apart = { .tv_nsec = ENV_MS };
+    struct timespec apart = { .tv_nsec = ENV_MS };
 
     for (int i = 0; i < WAKES; i++) {
         grpc_channel *channel;
@@ -190,7 +191,10 @@ static void wake_pollers(struct core *t)
         channel = grpc_channel_create_from_fd("end", pair[1], t->channel_creds, NULL);
         close(pair[0]);
         grpc_channel_destroy(channel);
-        nanosleep(&apart, NULL);
+        if (i < WAKES - 1) {
+            nanosleep(&apart, NULL);
+            apart.tv_nsec *= 4;
+        }
     }
 }
 
