@@ -12,6 +12,13 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION share/doc/fnd COMPONENT 
     FILES_MATCHING PATTERN "*.md" PATTERN "openapi.json"
     PATTERN "architecture.md" EXCLUDE PATTERN "decisions" EXCLUDE PATTERN "internals" EXCLUDE
     PATTERN "img" EXCLUDE PATTERN "dependencies.md" EXCLUDE)
+# What the documents point to; two of the samples run from the source tree alone.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/etc/ DESTINATION share/doc/fnd/examples/etc COMPONENT fnd
+    FILES_MATCHING PATTERN "*.yaml"
+    PATTERN "fn.yaml" EXCLUDE PATTERN "runner-process.yaml" EXCLUDE
+    PATTERN "debian" EXCLUDE PATTERN "man" EXCLUDE PATTERN "systemd" EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/deploy DESTINATION share/doc/fnd/examples COMPONENT fnd
+    FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION share/doc/fnd RENAME copyright COMPONENT fnd)
 # A first function, for driver process.
 if(TARGET function_hello)

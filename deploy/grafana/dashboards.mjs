@@ -28,6 +28,11 @@ const fleet = {
     ['Calls by outcome', 'reqps', { '{{outcome}}': 'sum by (outcome) (rate(fn_runner_calls_total{job="$job"}[$__rate_interval]))' }, 8],
     ['Phases of a start, p95', 's', { '{{phase}}': 'histogram_quantile(0.95, sum by (phase, le) (rate(fn_runner_start_phase_seconds_bucket{job="$job"}[$__rate_interval])))' }, 8],
   ],
+  'Ports': [
+    ['Connections', 'short', { '{{instance}} {{port}}': 'fn_port_connections{job="$job"}' }, 8],
+    ['Turned away', 'reqps', { '{{instance}} {{port}}': 'rate(fn_port_turned_away{job="$job"}[$__rate_interval])' }, 8],
+    ['Handshakes that failed', 'reqps', { '{{instance}} {{port}}': 'rate(fn_port_handshakes_failed{job="$job"}[$__rate_interval])' }, 8],
+  ],
   'Nodes': [
     ['Processor', 'short', { '{{instance}}': 'rate(fn_process_cpu_seconds_total{job="$job"}[$__rate_interval])' }, 6],
     ['Memory', 'bytes', { '{{instance}}': 'fn_process_resident_memory_bytes{job="$job"}' }, 6],

@@ -70,6 +70,8 @@ describe('the Debian package', { skip: noRoom() }, () => {
     assert.match(ok('fnd version'), /^fnd \d/)
     assert.match(ok('getent passwd fnd'), /:\/var\/lib\/fnd:.*nologin/)
     ok(`systemd-analyze verify ${nodes.map((node) => `fnd@${node}.service`).join(' ')}`)
+    ok('fnd check --strict --config /usr/share/doc/fnd/examples/etc/lb-labels.yaml')
+    ok('test -s /usr/share/doc/fnd/examples/deploy/prometheus/alerts.yaml -a -s /usr/share/doc/fnd/examples/deploy/grafana/fleet.json')
     for (const node of nodes) {
       ok(`fnd check --strict --config /etc/fnd/${node}.yaml`)
       assert.match(ok("dpkg-query -f '${Conffiles}' -W fnd"), new RegExp(`/etc/fnd/${node}.yaml`))
