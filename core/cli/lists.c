@@ -108,8 +108,9 @@ static void print_rows(const json_t *rows, const struct column *columns, size_t 
     }
 }
 
-static int list(const struct cli_options *o, const char *name, const struct column *columns,
-                size_t n)
+/* none: what an empty list means to whoever asked. */
+static int list(const struct cli_options *o, const char *name, const char *none,
+                const struct column *columns, size_t n)
 {
     json_t *root, *rows;
     char path[64];
@@ -125,7 +126,7 @@ static int list(const struct cli_options *o, const char *name, const struct colu
     if (o->json) {
         r = cli_print_json(root);
     } else if (json_array_size(rows) == 0) {
-        printf("no %s\n", name);
+        printf("no %s%s\n", name, none);
     } else {
         print_rows(rows, columns, n);
         if (json_is_true(json_object_get(root, "more"))) {
@@ -136,25 +137,26 @@ static int list(const struct cli_options *o, const char *name, const struct colu
     return fflush(stdout) == 0 ? r : EXIT_UNAVAILABLE;
 }
 
-#define LIST(o, name, columns) list(o, name, columns, sizeof(columns) / sizeof((columns)[0]))
+#define LIST(o, name, none, columns)                                                               \
+    list(o, name, none, columns, sizeof(columns) / sizeof((columns)[0]))
 
 int cli_calls(const struct cli_options *o, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    return LIST(o, "calls", call_columns);
+    return LIST(o, "calls", "", call_columns);
 }
 
 int cli_containers(const struct cli_options *o, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    return LIST(o, "containers", container_columns);
+    return LIST(o, "containers", "", container_columns);
 }
 
 int cli_peers(const struct cli_options *o, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    return LIST(o, "peers", peer_columns);
+    return LIST(o, "peers", ": this node connects to no other one", peer_columns);
 }

@@ -203,8 +203,8 @@ void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problem
         for (size_t k = 0; k < i && names[i]; k++) {
             seen = seen || (names[k] && strcmp(names[k], names[i]) == 0);
         }
-        if (!side.config || seen) {
-            continue;
+        if (!side.config || seen || !side.config->cert != !side.config->key) {
+            continue; /* one file alone is told by those who read the configuration */
         }
         if (node_tls_load(&side, wall_ns, &files, &e) < 0) {
             config_tls_tell(c, side.config, e.msg, p);

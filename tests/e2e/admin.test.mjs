@@ -205,6 +205,7 @@ apps:
     assert.equal(status.runner.ok, 1)
     assert.ok(status.plugins.some((p) => p.kind === 'placer' && p.calls > 0))
     assert.match(ask(node, 'status').stdout, /node +full, fnd .* serving/)
+    assert.equal(ask(node, 'peers').stdout, 'no peers: this node connects to no other one\n')
     const why = askJson(node, 'why', answer.headers['fn-call-id'])
     assert.deepEqual(why.tries.map((t) => [t.runner, t.how]), [['local:', 'ok']])
     const gone = ask(node, 'status', '--socket', '/nowhere.sock')
