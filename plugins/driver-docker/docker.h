@@ -10,6 +10,7 @@
 #include "auth.h"
 #include "create_rules.h"
 #include "docker_api.h"
+#include "load_file.h"
 
 #include <fn/driver.h>
 #include <pthread.h>
@@ -142,17 +143,16 @@ struct docker {
     char owner[128], instance[64]; /* of this runner; "" = not told yet */
     char version[96];              /* of the engine; "" = not known yet */
     bool version_asked;            /* since it came up */
-    bool info_known, load_done;
-    bool load_tried; /* sweep() only */
+    bool info_known;
     struct api_info info;
 
     pthread_mutex_t network_lock; /* held while our network is looked for and made */
     int network_state;
     int64_t network_asked_ns;
 
-    pthread_mutex_t load_lock; /* one load at a time; held across the engine call */
-    uint64_t timer;            /* [loop] */
-    int freezer;               /* index of the cgroup layout that worked last; racy on purpose */
+    struct load_file load_file;
+    uint64_t timer; /* [loop] */
+    int freezer;    /* index of the cgroup layout that worked last; racy on purpose */
 };
 
 extern const struct fn_opt docker_options[]; /* options.c */
@@ -207,8 +207,8 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
                    struct fn_error *reterr);
 /* [init] Whether there is such a load file as the configuration names. */
 int images_check_file(const struct docker *d, struct fn_error *reterr);
-/* [worker] 0 when it was loaded or now is, or when there is none. */
-int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr);
+/* load() of load_file.h; inst is the struct docker. */
+int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr);
 /* [init, worker] What the configuration says now, given; NULL = there are no credentials. Read for
  * each pull: a new login is used at once. */
 int images_read_auth(struct docker *d, struct auth **ret, struct fn_error *reterr);

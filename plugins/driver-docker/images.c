@@ -2,7 +2,6 @@
 #include "docker.h"
 #include "engine_json.h"
 #include "fail.h"
-#include "load_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -216,27 +215,18 @@ static int send_file(struct docker *d, struct fn_op *op, int fd, struct fn_error
     return r;
 }
 
-int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr)
+int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr)
 {
-    int r = 0;
-    int fd;
+    struct docker *d = inst;
+    int fd = open(d->conf->load_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int r;
 
-    if (!d->conf->load_file || !*d->conf->load_file) {
-        return 0;
+    if (fd < 0) {
+        return fail_platform(reterr, FN_E_PRECONDITION, "load_file %.100s: %s",
+                             d->conf->load_file, strerror(errno));
     }
-    pthread_mutex_lock(&d->load_lock);
-    if (!d->load_done) {
-        fd = open(d->conf->load_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (fd < 0) {
-            r = fail_platform(reterr, FN_E_PRECONDITION, "load_file %.100s: %s", d->conf->load_file,
-                              strerror(errno));
-        } else {
-            r = send_file(d, op, fd, reterr);
-            close(fd);
-        }
-        d->load_done = r == 0;
-    }
-    pthread_mutex_unlock(&d->load_lock);
+    r = send_file(d, op, fd, reterr);
+    close(fd);
     return r;
 }
 
@@ -249,7 +239,7 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
     int r = image_parse(task->image, &image, reterr);
 
     if (r == 0) {
-        r = images_load_file(d, op, reterr);
+        r = load_file_once(&d->load_file, op, reterr);
     }
     if (r == 0) {
         r = inspect(d, op, task, &image, reterr);

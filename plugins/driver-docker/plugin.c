@@ -148,7 +148,7 @@ static void destroy(void *inst)
     }
     cleaner_finish(d);
     pthread_mutex_destroy(&d->lock);
-    pthread_mutex_destroy(&d->load_lock);
+    load_file_finish(&d->load_file);
     pthread_mutex_destroy(&d->network_lock);
     free(d);
 }
@@ -173,7 +173,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     d->clean_wanted = true;
     LIST_INIT(&d->questions);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_mutex_init(&d->load_lock, NULL);
+    load_file_init(&d->load_file, d->conf->load_file, images_load_file, d);
     pthread_mutex_init(&d->network_lock, NULL);
     r = engine_address(d, d->conf->docker_host, reterr);
     if (r == 0) {

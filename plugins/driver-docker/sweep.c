@@ -123,21 +123,6 @@ static int remove_dead(struct sweep *s, struct fn_op *op, uint32_t *ret_removed,
     return r;
 }
 
-/* In the time of the first sweep; what fails is left to the first call. */
-static void load_at_start(struct docker *d, struct fn_op *op)
-{
-    struct fn_error err = { .size = sizeof(err) };
-    bool wanted = d->conf->load_file && *d->conf->load_file && !d->load_tried;
-
-    d->load_tried = true;
-    if (wanted && images_load_file(d, op, &err) < 0) {
-        engine_log(d, FN_LOG_ERROR, "%s; the next call that starts a container tries again",
-                   err.msg);
-    } else if (wanted) {
-        engine_log(d, FN_LOG_INFO, "load_file %s: its images are there", d->conf->load_file);
-    }
-}
-
 int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
               uint32_t *ret_removed, struct fn_error *reterr)
 {
@@ -162,7 +147,7 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
     r = r < 0 ? r : remove_dead(s, op, ret_removed, reterr);
     if (r == 0) {
         engine_learn(d, op);
-        load_at_start(d, op);
+        load_file_at_start(&d->load_file, d->host, op);
     }
     if (s) {
         free(s->ids);

@@ -13,8 +13,9 @@ static int no_image(const struct fn_task *task, const char *why, struct fn_error
 
 /* ---- the load file --------------------------------------------------------------------------- */
 
-static int run_loader(struct oci *d, struct fn_op *op, struct fn_error *reterr)
+int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr)
 {
+    struct oci *d = inst;
     const char *const argv[] = { d->loader, "load", "--store", d->conf->store,
                                  d->conf->load_file, NULL };
     const struct fn_exec_request rq = { .size = sizeof(rq), .timeout_ms = LOAD_TIMEOUT_MS,
@@ -30,22 +31,6 @@ static int run_loader(struct oci *d, struct fn_op *op, struct fn_error *reterr)
                           d->conf->load_file, result.err && *result.err ? result.err : "failed");
     }
     d->exec->free_result(&result);
-    return r;
-}
-
-int images_load_file(struct oci *d, struct fn_op *op, struct fn_error *reterr)
-{
-    int r = 0;
-
-    if (!d->conf->load_file || !*d->conf->load_file) {
-        return 0;
-    }
-    pthread_mutex_lock(&d->load_lock);
-    if (!d->load_done) {
-        r = run_loader(d, op, reterr);
-        d->load_done = r == 0;
-    }
-    pthread_mutex_unlock(&d->load_lock);
     return r;
 }
 
@@ -150,7 +135,7 @@ int images_prepare(struct oci *d, struct fn_op *op, const struct fn_task *task,
     int r = image_parse(task->image, &name, reterr);
 
     if (r == 0) {
-        r = images_load_file(d, op, reterr);
+        r = load_file_once(&d->load_file, op, reterr);
     }
     if (r < 0) {
         return r;

@@ -7,6 +7,7 @@
 #define DRIVER_OCI_H
 
 #include "ctr_name.h"
+#include "load_file.h"
 #include "store.h"
 
 #include <fn/driver.h>
@@ -77,9 +78,7 @@ struct oci {
     struct ctr_list ctrs;
     char version[VERSION_MAX]; /* "" = not asked yet */
 
-    pthread_mutex_t load_lock; /* one load at a time; held while the program runs */
-    bool load_done;
-    bool load_tried; /* sweep() only */
+    struct load_file load_file;
 };
 
 void oci_log(struct oci *d, uint32_t level, const char *fmt, ...)
@@ -95,8 +94,8 @@ int options_check(struct oci *d, struct fn_error *reterr);
 
 int images_prepare(struct oci *d, struct fn_op *op, const struct fn_task *task,
                    struct fn_error *reterr);
-/* [worker] 0 when it was loaded or now is, or when there is none. */
-int images_load_file(struct oci *d, struct fn_op *op, struct fn_error *reterr);
+/* load() of load_file.h; inst is the struct oci. */
+int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr);
 /* The image of the task, which must be in the store; image_drop(). */
 int image_open(struct oci *d, const struct fn_task *task, struct oci_image *ret,
                struct fn_error *reterr);

@@ -1,6 +1,5 @@
 /* The options of driver-oci, and whether this machine has what they name. */
 #include "fail.h"
-#include "load_file.h"
 #include "oci.h"
 
 #include <limits.h>

@@ -199,7 +199,7 @@ static int inst_create(const struct fn_host *host, const void *conf, void **ret_
     d->swap_limits = cgroup_limits_swap(d->cgroup_v2);
     LIST_INIT(&d->ctrs);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_mutex_init(&d->load_lock, NULL);
+    load_file_init(&d->load_file, d->conf->load_file, images_load_file, d);
     if (strcmp(d->conf->network, "host") == 0) {
         oci_log(d, FN_LOG_WARN, "network: host: functions reach every service of this machine; see "
                 "docs/drivers.md");
@@ -214,7 +214,7 @@ static void inst_destroy(void *inst)
 
     if (d) {
         pthread_mutex_destroy(&d->lock);
-        pthread_mutex_destroy(&d->load_lock);
+        load_file_finish(&d->load_file);
         free(d);
     }
 }

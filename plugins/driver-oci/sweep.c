@@ -76,20 +76,6 @@ static bool is_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
 }
 
-/* In the time of the first sweep; what fails is left to the first call. */
-static void load_at_start(struct oci *d, struct fn_op *op)
-{
-    struct fn_error err = { .size = sizeof(err) };
-    bool wanted = d->conf->load_file && *d->conf->load_file && !d->load_tried;
-
-    d->load_tried = true;
-    if (wanted && images_load_file(d, op, &err) < 0) {
-        oci_log(d, FN_LOG_ERROR, "%s; the next call that starts a container tries again", err.msg);
-    } else if (wanted) {
-        oci_log(d, FN_LOG_INFO, "load_file %s: its images are there", d->conf->load_file);
-    }
-}
-
 int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *instance,
               uint32_t *ret_removed, struct fn_error *reterr)
 {
@@ -120,7 +106,7 @@ int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *in
     }
     if (r == 0) {
         *ret_removed = n;
-        load_at_start(d, op);
+        load_file_at_start(&d->load_file, d->host, op);
     }
     return r;
 }
