@@ -773,6 +773,7 @@ void conn_create(struct http_server *s, int fd, const char *peer, struct peer_co
     if (!c) {
         goto fail;
     }
+    net_io_count(io, s->counts.received, s->counts.sent);
     c->s = s;
     c->io = io;
     c->timer.cb = conn_on_timer;

@@ -112,6 +112,12 @@ void net_io_set(struct net_io *io, const struct net_io_cb *cb, void *ud)
     net_io_want_read(io, true);
 }
 
+void net_io_count(struct net_io *io, struct metric *received, struct metric *sent)
+{
+    io->received = received;
+    io->sent = sent;
+}
+
 void net_io_want_read(struct net_io *io, bool on)
 {
     io->reading = on;
@@ -156,6 +162,19 @@ static ssize_t tls_read(struct net_io *io, void *buf, size_t cap)
     }
 }
 
+static ssize_t plain_read(struct net_io *io, void *buf, size_t cap)
+{
+    ssize_t n = recv(io->w.fd, buf, cap, MSG_DONTWAIT);
+
+    if (n > 0) {
+        return n;
+    }
+    if (n == 0) {
+        return ended(io);
+    }
+    return errno == EAGAIN || errno == EINTR ? NET_AGAIN : io_break(io, "%s", strerror(errno));
+}
+
 ssize_t net_io_read(struct net_io *io, void *buf, size_t cap)
 {
     ssize_t n;
@@ -166,17 +185,11 @@ ssize_t net_io_read(struct net_io *io, void *buf, size_t cap)
     if (io->ended) {
         return 0;
     }
-    if (io->ssl) {
-        return tls_read(io, buf, cap);
+    n = io->ssl ? tls_read(io, buf, cap) : plain_read(io, buf, cap);
+    if (n > 0 && io->received) {
+        metric_add(io->received, n);
     }
-    n = recv(io->w.fd, buf, cap, MSG_DONTWAIT);
-    if (n > 0) {
-        return n;
-    }
-    if (n == 0) {
-        return ended(io);
-    }
-    return errno == EAGAIN || errno == EINTR ? NET_AGAIN : io_break(io, "%s", strerror(errno));
+    return n;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -338,6 +351,9 @@ ssize_t net_io_writev(struct net_io *io, const struct iovec *iov, int n)
     }
     r = io->ssl ? tls_writev(io, iov, n) : plain_writev(io, iov, n);
     io->waits_write = r == NET_AGAIN;
+    if (r > 0 && io->sent) {
+        metric_add(io->sent, r);
+    }
     if (r == NET_AGAIN && io->hung) {
         return io_break(io, "the peer hung up"); /* nobody would tell that there is room again */
     }

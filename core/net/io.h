@@ -4,6 +4,7 @@
 #ifndef NET_IO_H
 #define NET_IO_H
 
+#include <base/metric.h>
 #include <loop/loop.h>
 #include <net/tls.h>
 #include <sys/types.h>
@@ -39,6 +40,8 @@ ssize_t net_io_read(struct net_io *io, void *buf, size_t cap);
  * it. After NET_ERROR a stream without TLS can be read on: what the peer sent before it hung up is
  * there. */
 ssize_t net_io_writev(struct net_io *io, const struct iovec *iov, int n);
+/* Counters of the bytes that are read and taken from now on, without what TLS adds. */
+void net_io_count(struct net_io *io, struct metric *received, struct metric *sent);
 /* Ends our side once everything that was taken is out: TLS's close_notify, then FIN. */
 void net_io_end(struct net_io *io);
 const char *net_io_error(const struct net_io *io); /* one sentence; borrowed */

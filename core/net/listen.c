@@ -246,6 +246,7 @@ static void listen_admit(struct net_listener *l, int fd, const struct sockaddr *
         return;
     }
     io->visitor = visitor;
+    net_io_count(io, l->counts.received, l->counts.sent);
     if (l->identity) {
         make_room(l);
     }

@@ -59,6 +59,7 @@ struct net_io {
     size_t stage_len;
     struct env_task later;
     bool *gone; /* of the function that is calling out: set when the stream was closed meanwhile */
+    struct metric *received, *sent; /* NULL: nobody counts */
     struct visitor *visitor; /* counted until the stream is closed; NULL: dialled */
     char *error;
     int error_no; /* of the socket, while OpenSSL reports it */

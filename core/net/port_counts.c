@@ -22,4 +22,8 @@ void port_counts_init(struct port_counts *c, const char *name)
                              name);
     c->unshaken = of_port("fn_port_handshakes_failed", METRIC_COUNTER,
                           "TLS handshakes that failed, but for those that the client left.", name);
+    c->received = of_port("fn_port_received_bytes", METRIC_COUNTER,
+                          "Bytes that came to a port, without what TLS adds.", name);
+    c->sent = of_port("fn_port_sent_bytes", METRIC_COUNTER,
+                      "Bytes that a port sent, without what TLS adds.", name);
 }

@@ -10,6 +10,7 @@ struct port_counts {
     struct metric *accepted;
     struct metric *turned_away; /* of these, before a byte of them was read */
     struct metric *unshaken;    /* TLS handshakes that failed, but for those that were left */
+    struct metric *received, *sent; /* bytes, net_io_count() */
 };
 
 /* name: "http", "grpc", which is the label. Ports of one name have one count. */

@@ -31,6 +31,8 @@ const fleet = {
   'Ports': [
     ['Connections', 'short', { '{{instance}} {{port}}': 'fn_port_connections{job="$job"}' }, 8],
     ['Turned away', 'reqps', { '{{instance}} {{port}}': 'rate(fn_port_turned_away{job="$job"}[$__rate_interval])' }, 8],
+    ['Received', 'Bps', { '{{instance}} {{port}}': 'rate(fn_port_received_bytes{job="$job"}[$__rate_interval])' }, 8],
+    ['Sent', 'Bps', { '{{instance}} {{port}}': 'rate(fn_port_sent_bytes{job="$job"}[$__rate_interval])' }, 8],
     ['Handshakes that failed', 'reqps', { '{{instance}} {{port}}': 'rate(fn_port_handshakes_failed{job="$job"}[$__rate_interval])' }, 8],
   ],
   'Nodes': [

@@ -325,6 +325,8 @@ START_TEST(connections_and_requests_are_counted)
         send_text(fds[i], GET("/plain"));
         expect_answer(fds[i], "200", "ok");
     }
+    ck_assert_int_eq(metric_value(counts.received), 2 * strlen(GET("/plain")));
+    ck_assert_int_gt(metric_value(counts.sent), 2 * strlen("HTTP/1.1 200 OK"));
     fds[2] = dial();
     expect_refusal(fds[2], "429", "HTTP116 too many connections from this address");
     send_text(fds[0], GET("/plain") GET("/plain"));

@@ -6,6 +6,7 @@
 #include <net/bind.h>
 #include <net/home.h>
 #include <net/network.h>
+#include <net/port_counts.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -86,6 +87,9 @@ END_TEST
 
 START_TEST(bytes_go_both_ways)
 {
+    struct port_counts counts;
+
+    port_counts_init(&counts, "test");
     rig_listen(NULL, kind(_i), NULL);
     rig_connect(kind(_i));
     end_send(&rig.client, "question", 8);
@@ -95,6 +99,8 @@ START_TEST(bytes_go_both_ways)
     ck_assert_str_eq(buf_text(&rig.server.in), "question");
     ck_assert_str_eq(buf_text(&rig.client.in), "answer");
     ck_assert_str_eq(net_io_peer(rig.client.io), rig.address);
+    ck_assert_int_eq(metric_value(counts.received), 8);
+    ck_assert_int_eq(metric_value(counts.sent), 6);
     end_close(&rig.client);
     UNTIL(rig.server.eof);
 }
