@@ -30,12 +30,9 @@ static uint64_t stamp_of(const struct config_tls *c)
     return stamp;
 }
 
-static int node_tls_load(struct node_tls_side *side, int64_t wall_ns, struct tls_files *ret,
-                         struct fn_error *reterr)
+static int load_entry(const struct config_tls *c, int64_t wall_ns, struct tls_files *ret,
+                      struct fn_error *reterr)
 {
-    const struct config_tls *c = side->config;
-
-    side->stamp = stamp_of(c);
     return tls_files_load(&(struct tls_paths){ c->cert, c->key, c->ca, c->crl }, wall_ns, ret,
                           reterr);
 }
@@ -136,7 +133,8 @@ static int open_side(struct node_tls *t, struct node_tls_side *side, const struc
 
     if (name) {
         side->config = config_tls_find(c, name);
-        r = node_tls_load(side, env_wall_ns(t->env), &side->files, reterr);
+        side->stamp = stamp_of(side->config);
+        r = load_entry(side->config, env_wall_ns(t->env), &side->files, reterr);
     }
     if (r == 0) {
         watch_expiry(t, side);
@@ -189,25 +187,29 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
     return r < 0 ? r : open_own(t, &t->page, c->admin->page_tls, reterr);
 }
 
+static const struct config_tls *entry_of(const struct config *c, const char *name)
+{
+    return name ? config_tls_find(c, name) : NULL;
+}
+
 void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p)
 {
-    const char *names[] = { c->grpc->server_tls, c->grpc->client_tls, c->http->tls,
-                            c->admin->page_tls };
+    struct node_tls t = { .server = { .config = entry_of(c, c->grpc->server_tls) },
+                          .client = { .config = entry_of(c, c->grpc->client_tls) },
+                          .web = { .config = entry_of(c, c->http->tls) },
+                          .page = { .config = entry_of(c, c->admin->page_tls) } };
+    const struct node_tls_side *side;
     struct tls_files files;
+    uint32_t i = 0;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct node_tls_side side = { .config = names[i] ? config_tls_find(c, names[i]) : NULL };
+    while ((side = node_tls_next(&t, &i))) {
         struct fn_error e = ERR_INIT;
-        bool seen = false;
 
-        for (size_t k = 0; k < i && names[i]; k++) {
-            seen = seen || (names[k] && strcmp(names[k], names[i]) == 0);
-        }
-        if (!side.config || seen || !side.config->cert != !side.config->key) {
+        if (!side->config->cert != !side->config->key) {
             continue; /* one file alone is told by those who read the configuration */
         }
-        if (node_tls_load(&side, wall_ns, &files, &e) < 0) {
-            config_tls_tell(c, side.config, e.msg, p);
+        if (load_entry(side->config, wall_ns, &files, &e) < 0) {
+            config_tls_tell(c, side->config, e.msg, p);
         } else {
             tls_files_finish(&files);
         }
@@ -296,11 +298,13 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
 {
     struct fn_error e = ERR_INIT;
     struct tls_files fresh;
+    uint64_t stamp = side->config ? stamp_of(side->config) : 0;
 
-    if (!side->config || stamp_of(side->config) == side->stamp) {
+    if (stamp == side->stamp) {
         return false;
     }
-    if (node_tls_load(side, env_wall_ns(t->env), &fresh, &e) < 0) {
+    side->stamp = stamp;
+    if (load_entry(side->config, env_wall_ns(t->env), &fresh, &e) < 0) {
         refused(side, &e);
         return false;
     }
