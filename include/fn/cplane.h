@@ -3,7 +3,12 @@
  * All calls run on a worker lane, one at a time per instance and group, with a deadline; different
  * groups at the same time. Slow, partial and lying clouds are handled by the host: a plugin reports
  * what it sees and does not retry. A failed or timed-out call says nothing about what happened: the
- * host lists again. Go Fn (2018): poolmanager.ControlPlane. */
+ * host lists again.
+ *
+ * The host does not know of other managers. Where two of them could reach the same machines, only
+ * the plugin can tell who acts, by a lock or a lease: it refuses provision() and remove() to the
+ * other one, FN_E_PRECONDITION with a sentence that names the holder, and lists for both.
+ * Go Fn (2018): poolmanager.ControlPlane. */
 #ifndef FN_CPLANE_H
 #define FN_CPLANE_H
 

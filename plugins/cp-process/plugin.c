@@ -1,7 +1,9 @@
 /* control-plane/process: runners as local processes of fnd. The embedded default for trials, demos
  * and tests: what a cloud does in minutes it does in a second, with the same protocol. Runners live
  * on when the manager dies, and are found again. */
+#include "claims.h"
 #include "conf.h"
+#include "fail.h"
 #include "lines.h"
 #include "script.h"
 #include "shipped.h"
@@ -15,12 +17,15 @@
 #define RUNNERS_MAX 64 /* of one provision call */
 #define WORD_MAX (ID_MAX + CONF_LABELS_BYTES)
 #define OUTPUT_MAX (256 * 1024)
+#define PATH_BYTES 128
+#define CLAIMS_NAME "managers" /* beside the groups' directories: a file, so none of these */
 #define GROUP_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 struct cp {
     const struct fn_host *host;
     const struct fn_exec_if *exec;
     const struct conf *conf;
+    struct claims claims; /* in state */
     char (*labels)[CONF_LABELS_BYTES]; /* conf->labels.n sets */
 };
 
@@ -29,6 +34,7 @@ static void destroy(void *inst)
     struct cp *cp = inst;
 
     if (cp) {
+        claims_finish(&cp->claims);
         free(cp->labels);
         free(cp);
     }
@@ -38,6 +44,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
 {
     const struct conf *c = conf;
+    char path[PATH_BYTES];
     struct cp *cp;
     int r;
 
@@ -52,7 +59,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     cp->host = host;
     cp->exec = host->get(host, "fn.exec", 1);
     cp->conf = c;
-    r = conf_labels(c, &cp->labels, reterr);
+    snprintf(path, sizeof(path), "%s/" CLAIMS_NAME, c->state);
+    r = claims_init(&cp->claims, host, path);
+    r = r < 0 ? r : conf_labels(c, &cp->labels, reterr);
     if (r < 0) {
         destroy(cp);
         return r;
@@ -107,11 +116,14 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
                 struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    const char *const words[] = { "list", cp->conf->state, group };
+    const char *words[] = { "list", cp->conf->state, group };
     struct fn_exec_result result;
     char *rest = NULL;
     int r = check_group(group, reterr);
 
+    if (r == 0 && claims_take(&cp->claims, group, NULL) < 0) {
+        words[0] = "look"; /* the same, and what has ended is left to the manager that acts */
+    }
     r = r < 0 ? r : run(cp, op, words, 3, &result, reterr);
     if (r < 0) {
         return r;
@@ -149,6 +161,7 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
     struct fn_exec_result result;
     int r = check_group(group, reterr);
 
+    r = r < 0 ? r : claims_take(&cp->claims, group, reterr);
     n = n < RUNNERS_MAX ? n : RUNNERS_MAX;
     snprintf(memory, sizeof(memory), "%lld", (long long)cp->conf->capacity_mb);
     for (uint32_t i = 0; i < n; i++) {
@@ -177,6 +190,7 @@ static int remove_machine(void *inst, struct fn_op *op, const char *group, const
     if (r == 0 && (machine_id[0] != 'r' || machine_id[strspn(machine_id, GROUP_BYTES)] != '\0')) {
         return 0; /* none of ours: not there */
     }
+    r = r < 0 ? r : claims_take(&cp->claims, group, reterr);
     r = r < 0 ? r : run(cp, op, words, 4, &result, reterr);
     if (r == 0) {
         cp->exec->free_result(&result);

@@ -4,6 +4,7 @@
  *   <state>/<group>/<id>/   fn.yaml, log, pid, labels, grpc.sock, http.sock
  *   <state>/<group>/<id>/log.1   what was in the log before it had 8 MiB
  *   <state>/<group>/last.log   of the runner that ended last without being asked
+ *   <state>/managers   which manager has which group (claims.h)
  *
  * A runner that ended by itself is listed once more, as gone, with the last line that it wrote.
  *
@@ -20,16 +21,20 @@
     "alive() { [ -s \"$1/pid\" ] && pid=$(cat \"$1/pid\") &&\n"                                    \
     "    tr '\\0' '\\n' <\"/proc/$pid/cmdline\" 2>/dev/null | grep -qxF \"$1/fn.yaml\"; }\n"       \
     "case $verb in\n"                                                                              \
-    "list)\n"                                                                                      \
+    /* look: nothing is changed. */                                                                \
+    "list | look)\n"                                                                               \
     "    for d in \"$home\"/*/; do\n"                                                              \
     "        d=${d%/}\n"                                                                           \
     /* Of a try that was cut short, unless it is under way. */                                     \
     "        if [ ! -e \"$d/fn.yaml\" ]; then\n"                                                   \
-    "            [ -z \"$(find \"$d\" -maxdepth 0 -mmin +1 2>/dev/null)\" ] || rm -rf \"$d\"\n"    \
+    "            [ \"$verb\" = look ] ||\n"                                                        \
+    "                [ -z \"$(find \"$d\" -maxdepth 0 -mmin +1 2>/dev/null)\" ] ||\n"              \
+    "                rm -rf \"$d\"\n"                                                              \
     "            continue\n"                                                                       \
     "        fi\n"                                                                                 \
     /* What it said last is all that tells why it ended. */                                        \
     "        if ! alive \"$d\"; then\n"                                                            \
+    "            [ \"$verb\" = list ] || continue\n"                                               \
     "            [ -e \"$d/removed\" ] ||\n"                                                       \
     "                echo \"gone ${d##*/} $(tail -n 1 \"$d/log\" 2>/dev/null |\n"                  \
     "                    tr -cd '[:print:]' | cut -c 1-400)\"\n"                                   \
@@ -38,7 +43,8 @@
     "            continue\n"                                                                       \
     "        fi\n"                                                                                 \
     /* Beyond 8 MiB it begins anew: standard error of a runner cannot be moved under it. */        \
-    "        if [ -n \"$(find \"$d/log\" -size +16384 2>/dev/null)\" ]; then\n"                    \
+    "        if [ \"$verb\" = list ] && [ -n \"$(find \"$d/log\" -size +16384 2>/dev/null)\" ]\n"  \
+    "        then\n"                                                                               \
     "            cp \"$d/log\" \"$d/log.1\"\n"                                                     \
     "            : >\"$d/log\"\n"                                                                  \
     "        fi\n"                                                                                 \

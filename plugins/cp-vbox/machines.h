@@ -4,6 +4,8 @@
 #ifndef CP_VBOX_MACHINES_H
 #define CP_VBOX_MACHINES_H
 
+#include "claims.h"
+
 #include <fn/cplane.h>
 
 struct vbox_conf {
@@ -28,6 +30,7 @@ struct vbox {
     const struct fn_op_if *op;
     const struct vbox_conf *conf; /* lives as long as the instance */
     int vagrant;                  /* mode */
+    struct claims claims;         /* in the home directory, which decides what machines there are */
     const char *env[4];
     char home[1024 + 8];
     char labels[FN_LABELS_TEXT_MAX + 1]; /* of each machine */

@@ -47,6 +47,29 @@ static int check(const struct vbox_conf *c, struct fn_error *reterr)
     return r;
 }
 
+static void destroy(void *inst)
+{
+    struct vbox *v = inst;
+
+    if (v) {
+        claims_finish(&v->claims);
+        free(v);
+    }
+}
+
+/* Without a home there are no machines that two managers could see. */
+static int claims_open(struct vbox *v, const struct fn_host *host)
+{
+    const char *home = v->conf->home ? v->conf->home : getenv("HOME");
+    char path[1024 + VBOX_PREFIX_MAX + 16];
+
+    if (!home || snprintf(path, sizeof(path), "%s/.%smanagers", home, v->conf->prefix) >=
+                     (int)sizeof(path)) {
+        return 0;
+    }
+    return claims_init(&v->claims, host, path);
+}
+
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
 {
@@ -73,31 +96,41 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         snprintf(v->home, sizeof(v->home), "HOME=%s", c->home);
         v->env[2] = v->home;
     }
+    r = claims_open(v, host);
+    if (r < 0) {
+        destroy(v);
+        return r;
+    }
     *ret_inst = v;
     return 0;
 }
 
-static void destroy(void *inst)
+static int claim(struct vbox *v, const char *group, struct fn_error *reterr)
 {
-    free(inst);
+    return v->claims.path ? claims_take(&v->claims, group, reterr) : 0;
 }
 
 static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
                 struct fn_error *reterr)
 {
+    (void)claim(inst, group, NULL); /* whoever asks first has the group */
     return machines_list(inst, op, group, out, reterr);
 }
 
 static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
                      uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
 {
-    return machines_provision(inst, op, group, n, request_id, ret_accepted, reterr);
+    int r = claim(inst, group, reterr);
+
+    return r < 0 ? r : machines_provision(inst, op, group, n, request_id, ret_accepted, reterr);
 }
 
 static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
                           struct fn_error *reterr)
 {
-    return machines_remove(inst, op, group, machine_id, reterr);
+    int r = claim(inst, group, reterr);
+
+    return r < 0 ? r : machines_remove(inst, op, group, machine_id, reterr);
 }
 
 static const struct fn_cplane_ops ops = {

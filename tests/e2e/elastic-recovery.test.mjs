@@ -19,6 +19,32 @@ function withLedger() {
 const listed = async (e, id) => (await e.runners()).runners.find((r) => r.id === id)
 
 test('recovery of elastic pools', async (t) => {
+  await t.test('F28: of two managers of one group and one control plane one acts; the other says which, and takes over when it dies', async () => {
+    const { functions } = withLedger()
+    const e = await Elastic.start({ functions })
+    const rival = await e.rival(functions)
+    const says = (node, of) => new RegExp(`another manager \\(pid ${of.pid}\\) has group default: this one adds and removes no runners of it`).test(node.log)
+    try {
+      await until('the second says who acts', () => says(rival.npm, e.npm))
+      const call = invoke(rival.lb, fnId('hello'), '{}')
+      await until('it is asked for a runner, and refuses', () => /the control plane failed" group=default call=provision.*another manager/.test(rival.npm.log))
+      assert.equal(e.pids().length, 0)
+      assert.equal((await invoke(e.lbs[0], fnId('hello'), '{}')).status, 200)
+      assert.equal((await call).status, 200) // by the runner that the first one has made
+      assert.equal(e.pids().length, 1)
+      await e.npm.kill()
+      await until('the second acts', () => rival.npm.log.includes('no other manager has group default any more'))
+      await until('it removes what nobody needs', () => e.pids().length === 0, 30_000)
+      assert.equal((await invoke(rival.lb, fnId('hello'), '{}')).status, 200)
+      await e.npm.start()
+      await until('the first one says who acts now', () => says(e.npm, rival.npm))
+    } finally {
+      await rival.lb.stop()
+      await rival.npm.stop()
+      await e.stop()
+    }
+  })
+
   await t.test('F120: a load balancer that starts anew under its lb_id is heard at once', async () => {
     const { functions } = withLedger()
     const e = await Elastic.start({ functions, npm: '  demand_life: 120s', pool: ', lb_id: lb-1' })

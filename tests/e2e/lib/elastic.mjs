@@ -11,6 +11,9 @@ const RUNNER_MB = 256
 
 const processes = (e) => `{ use: process, state: ${e.state}, program: ${path.join(build, 'fnd')}, base: ${e.base}, capacity: ${RUNNER_MB} }`
 
+// Of a manager: its ports, and its admin socket.
+const places = async () => ({ port: await freePort(), grpc: await freePort(), socket: path.join(tempDir(), 'admin.sock') })
+
 export class Elastic {
   // groups: names; functions as for startLb; npm: further options of npm:; cplane: another control plane,
   // text or what makes it when everything but the nodes is there; env: of manager and load balancers, lbEnv: of
@@ -23,14 +26,11 @@ export class Elastic {
 plugin_dir: ${path.join(build, 'plugins')}
 plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
 `)
-    e.grpc = await freePort()
-    const port = await freePort()
-    e.socket = path.join(tempDir(), 'admin.sock')
-    e.npm = await Fnd.start('npm', port, `
+    e.manager = (at) => `
 node: npm
-http: { listen: "127.0.0.1:${port}" }
-grpc: { listen: "127.0.0.1:${e.grpc}" }
-admin: { socket: ${e.socket} }
+http: { listen: "127.0.0.1:${at.port}" }
+grpc: { listen: "127.0.0.1:${at.grpc}" }
+admin: { socket: ${at.socket} }
 plugin_dir: ${path.join(build, 'plugins')}
 npm:
   groups: [${groups.join(', ')}]
@@ -44,13 +44,23 @@ npm:
 ${npm}
 plugins:
   control_plane: ${typeof cplane === 'function' ? cplane(e) : cplane}
-`, { env, program })
+`
+    const at = await places()
+    Object.assign(e, { grpc: at.grpc, socket: at.socket })
+    e.npm = await Fnd.start('npm', at.port, e.manager(at), { env, program })
     e.lbs = []
     for (let i = 0; i < lbs; i++) {
       e.lbs.push(await startLb({ name: `lb${i}`, functions, pool: `{ use: npm, address: "127.0.0.1:${e.grpc}", interval: 200ms${pool} }`, placer, env: lbEnv }))
     }
     await until('the manager has learnt', async () => (await e.runners()).groups.every((g) => g.settled))
     return e
+  }
+
+  // A second manager of the same groups and machines, with a load balancer: { npm, lb }.
+  async rival(functions) {
+    const at = await places()
+    const npm = await Fnd.start('rival', at.port, this.manager(at))
+    return { npm, lb: await startLb({ name: 'lb-of-rival', functions, pool: `{ use: npm, address: "127.0.0.1:${at.grpc}", interval: 200ms }` }) }
   }
 
   async cli(...args) {
