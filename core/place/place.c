@@ -164,6 +164,12 @@ static const char *queue(struct place_call *pc)
                : "LB305 too many calls of this app wait for a runner";
 }
 
+static enum place_verdict give_up_in_time(struct place_call *pc)
+{
+    metric_add(pc->place->metrics.timeout, 1);
+    return place_give_up(pc, FN_E_DEADLINE, NULL);
+}
+
 static enum place_verdict park(struct place_call *pc, const struct fn_answer *answer)
 {
     struct place *p = pc->place;
@@ -172,8 +178,7 @@ static enum place_verdict park(struct place_call *pc, const struct fn_answer *an
     const char *why;
 
     if (p->stopping || now_ns >= pc->deadline_ns) {
-        metric_add(p->metrics.timeout, 1);
-        return place_give_up(pc, FN_E_DEADLINE, NULL);
+        return give_up_in_time(pc);
     }
     why = queue(pc);
     if (why) {
@@ -411,6 +416,10 @@ enum place_verdict place_next(struct place_call *pc)
     if (pc->has_last) {
         pc->has_last = false;
         return take_no(pc, &pc->last);
+    }
+    /* A round that begins when the time is over has one attempt all the same. */
+    if (pc->round_attempts > 0 && env_now_ns(pc->place->deps.env) >= pc->deadline_ns) {
+        return give_up_in_time(pc);
     }
     round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {

@@ -198,19 +198,21 @@ START_TEST(clients_are_told_when_to_come_again)
 
     PUBLISH("r1:1", "r2:1");
     pc = begin_of("f", 128);
-    fake_env_advance(env, 31 * ENV_S);
+    fake_env_advance(env, 29900 * ENV_MS);
     ck_assert_int_eq(place_next(pc), PLACE_TRY);
     refuse(pc, ENGAGE_REASON_QUEUE, 4000, 0);
     ck_assert_int_eq(place_next(pc), PLACE_TRY);
+    fake_env_advance(env, 100 * ENV_MS);
     refuse(pc, ENGAGE_REASON_ENGINE, 3000, 0);
     ck_assert_int_eq(place_next(pc), PLACE_GIVE_UP);
-    ck_assert_int_eq(pc->error.retry_after_ns, 3 * ENV_S); /* the first one */
+    ck_assert_int_eq(pc->error.retry_after_ns, 3 * ENV_S); /* the first one to end */
     leave(pc);
     pc = begin_of("g", 128);
-    fake_env_advance(env, 31 * ENV_S);
+    fake_env_advance(env, 29900 * ENV_MS);
     ck_assert_int_eq(place_next(pc), PLACE_TRY);
     refuse(pc, ENGAGE_REASON_QUEUE, 100, 0);
     ck_assert_int_eq(place_next(pc), PLACE_TRY);
+    fake_env_advance(env, 100 * ENV_MS);
     refuse(pc, ENGAGE_REASON_NONE, 0, 0);
     ck_assert_int_eq(place_next(pc), PLACE_GIVE_UP);
     ck_assert_int_eq(pc->error.retry_after_ns, 1 * ENV_S);

@@ -313,9 +313,9 @@ START_TEST(deadline_says_why)
     leave(a);
     PUBLISH("r1:1", "r2:1");
     a = begin();
-    fake_env_advance(env, 31 * ENV_S);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(place_next(a), PLACE_TRY);
+        fake_env_advance(env, 16 * ENV_S);
         a->refusal = "memory or CPU is used up";
         place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
     }
@@ -328,6 +328,28 @@ START_TEST(deadline_says_why)
     fake_env_advance(env, 31 * ENV_S);
     ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
     ck_assert_str_eq(a->error.msg, "LB303 down: 2 of 2 unreachable");
+    leave(a);
+}
+END_TEST
+
+/* Runners that hold a call for long before they refuse it; no placer looks at the clock. */
+START_TEST(the_deadline_ends_a_round)
+{
+    struct place_call *a;
+
+    PUBLISH("r1:1", "r2:1", "r3:1");
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_TRY);
+    fake_env_advance(env, 31 * ENV_S);
+    place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB302 busy: 1 of 3 refused");
+    leave(a);
+    a = begin();
+    fake_env_advance(env, 31 * ENV_S);
+    ck_assert_int_eq(place_next(a), PLACE_TRY); /* the only attempt that it has */
+    place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
     leave(a);
 }
 END_TEST
@@ -491,6 +513,7 @@ TCase *waiting_tests(void)
         plugin_wakes, capacity_wakes_the_oldest, apps_and_functions_take_turns,
         calls_of_a_function_keep_their_order, an_app_has_a_share_of_the_waiting_calls, no_retry_storm, many_runners_refuse,
         waits_grow_to_a_second, the_longest_wait_is_until_the_deadline_or_a_wake, deadline_says_why,
+        the_deadline_ends_a_round,
         what_was_never_tried_is_not_blamed,
         demand_each_second, stop_gives_up_waiting_calls, many_waiting, waiting_limit,
     };
