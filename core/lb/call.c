@@ -201,7 +201,9 @@ static void call_fail(struct lb_call *c, enum outcome outcome, int status, const
     } else {
         headers_init(&h, &c->arena);
         add_own_headers(c, &h, outcome);
-        add_retry_after(&h, status, e);
+        if (outcome == OUTCOME_NOT_EXECUTED) {
+            add_retry_after(&h, status, e);
+        }
         note_first_byte(c);
         c->reply->error(c->reply_ud, status, &h, e->msg);
     }
@@ -232,26 +234,32 @@ static void lose_answer(struct lb_call *c)
     call_fail(c, OUTCOME_UNKNOWN, 502, &e);
 }
 
-/* Head and status of the answer, once ResultStart is there. */
-static int prepare_answer(struct lb_call *c, struct fn_error *reterr)
+/* Head and status of the answer, once ResultStart is there. false: the call has ended. */
+static bool prepare_answer(struct lb_call *c)
 {
+    struct fn_error e;
+    int r;
+
     headers_init(&c->answer, &c->arena);
     if (c->status <= 0) {
         c->status = c->route.detached ? 202 : 200;
     }
-    return route_answer_headers(c->route.is_trigger, &c->headers, &c->answer, &c->status, reterr);
+    r = route_answer_headers(c->route.is_trigger, &c->headers, &c->answer, &c->status, &e);
+    if (r == FN_E_EXHAUSTED) {
+        lose_answer(c);
+    } else if (r < 0) {
+        call_fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
+    }
+    return r >= 0;
 }
 
 static void answer_whole(struct lb_call *c, enum outcome outcome)
 {
-    struct fn_error e;
-
     if (is_acked(c)) {
         call_finish(c, outcome, c->status, NULL);
         return;
     }
-    if (prepare_answer(c, &e) < 0) {
-        call_fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
+    if (!prepare_answer(c)) {
         return;
     }
     add_own_headers(c, &c->answer, outcome);
@@ -273,10 +281,7 @@ static void send_held(struct lb_call *c)
 /* The answer outgrew the buffer: its head and what is held go out. */
 static bool start_streaming(struct lb_call *c)
 {
-    struct fn_error e;
-
-    if (prepare_answer(c, &e) < 0) {
-        call_fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
+    if (!prepare_answer(c)) {
         return false;
     }
     headers_add_borrowed(&c->answer, "Fn-Call-Id", c->id);
@@ -508,6 +513,7 @@ static void try_again(struct lb_call *c, enum seen seen)
     call_enter(c, LB_PLACING);
     traced_again(c);
     place_refused(&c->place, why, FN_E_UNAVAILABLE);
+    c->finished = (struct engage_finished){ 0 }; /* of that attempt, which ran nothing */
     call_step(c);
 }
 

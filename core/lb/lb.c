@@ -26,8 +26,8 @@ static void on_overdue(struct env_timer *t)
 
     for (c = TAILQ_FIRST(&lb->calls); c; c = next) {
         next = TAILQ_NEXT(c, link);
-        if (now_ns < c->created_ns + c->options.execution_headroom_ns) {
-            break;
+        if (now_ns < c->created_ns + lb->headroom_min_ns) {
+            break; /* they stand by their age */
         }
         if (c->state >= LB_OFFERED && !c->route.detached && now_ns >= call_overdue_ns(c)) {
             call_end_overdue(c);
@@ -58,6 +58,7 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
     lb->overdue.cb = on_overdue;
     metrics_declare(&lb->metrics);
     metric_set_subjects(METRIC_OF_LB, deps->options.functions_max);
+    lb->headroom_min_ns = deps->options.execution_headroom_ns;
     *ret = lb;
     return 0;
 }
@@ -69,6 +70,9 @@ void lb_set_options(struct lb *lb, const struct lb_options *options)
         log_warn("no memory for lb.why_calls; the old number stays");
     }
     metric_set_subjects(METRIC_OF_LB, options->functions_max);
+    if (options->execution_headroom_ns < lb->headroom_min_ns) {
+        lb->headroom_min_ns = options->execution_headroom_ns;
+    }
     lb->deps.options = *options;
 }
 

@@ -114,6 +114,7 @@ struct lb {
     void *drained_ud;
     struct env_task drained_task;
     struct env_timer overdue; /* looks for calls that no runner ends; set while there are any */
+    int64_t headroom_min_ns;  /* execution_headroom of any call here, those of older options too */
 };
 
 /* What it writes of itself for a collector of traces (traced.c). */

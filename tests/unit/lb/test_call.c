@@ -240,6 +240,8 @@ START_TEST(retry_table)
     } else {
         ck_assert_msg(c->status == r->status, "%s: status %d", r->what, c->status);
         expect_outcome(c, r->outcome);
+        ck_assert_msg(strcmp(r->outcome, "not-executed") == 0 || !*answer_header(c, "Retry-After"),
+                      "%s: told to come again", r->what);
         ck_assert_msg(strstr(buf_text(&c->message), r->text) != NULL, "%s: \"%s\"", r->what,
                       buf_text(&c->message));
     }
@@ -352,6 +354,26 @@ START_TEST(a_runner_that_never_ends_a_call)
     client_gone(young);
     client_free(young);
     client_free(c);
+}
+END_TEST
+
+/* Calls keep the options of their time, and the oldest may have the longest time. */
+START_TEST(an_older_call_hides_no_overdue_one)
+{
+    struct client *old, *young;
+
+    PUBLISH("r1:1");
+    old = INVOKE("x");
+    lb_opts.execution_headroom_ns = 20 * ENV_S;
+    lb_set_options(lb, &lb_opts);
+    young = INVOKE("y");
+    fake_env_advance(env, 70 * ENV_S); /* 30 s of placement, 10 s of the function, 20 s */
+    ck_assert_int_eq(young->terminal, 1);
+    ck_assert_int_eq(young->status, 504);
+    ck_assert_int_eq(old->terminal, 0);
+    client_gone(old);
+    client_free(old);
+    client_free(young);
 }
 END_TEST
 
@@ -857,6 +879,7 @@ Suite *call_suite(void)
         no_memory_for_an_attempt, a_call_that_is_too_large, streams_beyond_the_buffer, too_few_bytes, response_limits,
         bodies_of_an_app_have_a_share_of_the_memory, detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
         client_goes, each_end_has_its_call_status, functions_have_metrics, drains, cuts_what_a_drain_leaves, parked_memory,
+        an_older_call_hides_no_overdue_one,
     };
     Suite *s = suite_create("lb call");
     TCase *tc = tcase_create("call");

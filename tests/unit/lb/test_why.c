@@ -402,6 +402,31 @@ START_TEST(the_phases_of_a_start_are_told)
 }
 END_TEST
 
+/* A runner that begins a container and then refuses tells how long that took. */
+START_TEST(phases_of_a_refused_attempt_are_not_the_calls)
+{
+    const struct engage_finished nack = { .error_code = 503, .error_text = "busy",
+                                          .ctr_create_ns = 20 * ENV_MS };
+    char id[CALL_ID_LEN + 1];
+    struct buf out = BUF_INIT(0);
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    id_of(a, id);
+    a->cb->on_finished(a->ud, &nack);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    client_gone(c);
+    ck_assert_int_eq(lb_why(lb, id, &out, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), "\"not-executed\""));
+    ck_assert_ptr_null(strstr(buf_text(&out), "\"create\""));
+    buf_finish(&out);
+    client_free(c);
+}
+END_TEST
+
 START_TEST(what_a_function_said_stays_out)
 {
     struct engage_attempt *a;
@@ -440,6 +465,7 @@ Suite *why_suite(void)
     tcase_add_test(calls, a_runner_tells_its_reason_in_details);
     tcase_add_test(calls, a_runner_tells_when_to_come_again);
     tcase_add_test(calls, the_phases_of_a_start_are_told);
+    tcase_add_test(calls, phases_of_a_refused_attempt_are_not_the_calls);
     tcase_add_test(calls, what_a_function_said_stays_out);
     suite_add_tcase(s, calls);
     return s;
