@@ -420,7 +420,7 @@ START_TEST(phases_of_a_refused_attempt_are_not_the_calls)
     fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
     client_gone(c);
     ck_assert_int_eq(lb_why(lb, id, &out, NULL), 0);
-    ck_assert_ptr_nonnull(strstr(buf_text(&out), "\"not-executed\""));
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), "\"said\":\"busy\""));
     ck_assert_ptr_null(strstr(buf_text(&out), "\"create\""));
     buf_finish(&out);
     client_free(c);
