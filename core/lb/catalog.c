@@ -4,7 +4,8 @@
  * Loaded values are fresh for ttl_ns and loaded again in the last part of it, once; whoever asks
  * meanwhile gets the value that is there. Past its time everyone waits for the load, single flight,
  * but no longer than PATIENCE_NS after it began: then the old value serves, up to stale_ns. When a
- * load failed it serves at once. "Not there" is believed for MISSING_TTL_NS. Of entries without a
+ * load failed it serves at once. Where no old value may serve and the load has no place
+ * (lookups.h), nobody waits longer than LOOKUPS_WAIT_NS for it. "Not there" is believed for MISSING_TTL_NS. Of entries without a
  * function, which strangers make up, the last STRANGERS_MAX are kept. */
 #include <lb/catalog.h>
 #include <lb/lookups.h>
@@ -47,7 +48,7 @@ struct load {
     struct lookup lookup;
     struct entry *entry;
     uint64_t epoch;            /* of the catalog when it began */
-    struct env_timer patience; /* set while an old value could serve; begun_ns + PATIENCE_NS */
+    struct env_timer patience; /* of a refresh that somebody waits for; patience_end_ns() */
     int64_t begun_ns;
     struct arena arena;
     enum load_step step;
@@ -245,12 +246,16 @@ static void answer(const struct entry *e, catalog_cb *cb, void *ud)
     }
 }
 
-/* Everyone who waits gets what is there. The entry stays. */
-static void answer_waiting(struct entry *e)
+/* Everyone who waits gets what is there, or a refusal. The entry stays. */
+static void answer_waiting(struct entry *e, const char *refusal)
 {
-    struct catalog_fn *fn = e->fn ? catalog_fn_ref(e->fn) : NULL;
+    struct catalog_fn *fn = e->fn && !refusal ? catalog_fn_ref(e->fn) : NULL;
     struct fn_error missing = e->missing;
     struct catalog_query *q;
+
+    if (refusal) {
+        err_set_http(&missing, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM, "%s", refusal);
+    }
 
     e->pins++;
     TAILQ_FOREACH(q, &e->waiting, link) {
@@ -284,7 +289,7 @@ static void load_free(struct entry *e)
 static void load_end(struct entry *e)
 {
     load_free(e);
-    answer_waiting(e);
+    answer_waiting(e, NULL);
     if (!e->fn && !e->load && !e->fixed) {
         stranger_keep(e);
     }
@@ -293,15 +298,6 @@ static void load_end(struct entry *e)
 static bool old_may_serve(const struct entry *e)
 {
     return e->fn && env_now_ns(e->catalog->env) < e->stale_until_ns;
-}
-
-static void on_patience(struct env_timer *t)
-{
-    struct load *l = container_of(t, struct load, patience);
-
-    if (old_may_serve(l->entry)) {
-        answer_waiting(l->entry);
-    }
 }
 
 /* What callers read of it; `why` is for the log. */
@@ -313,6 +309,28 @@ static const char not_asked[] = "LB306 this load balancer could not ask the API 
 static const char too_many[] = "LB312 too many unknown functions are being looked up";
 static const char too_many_here[] =
     "LB312 too many unknown functions are being looked up, for this address or for all";
+static const char no_place[] =
+    "LB306 the API node is too slow for the functions that are in use: this one was not asked about";
+
+static int64_t patience_end_ns(const struct load *l)
+{
+    return l->begun_ns + (old_may_serve(l->entry) ? PATIENCE_NS : LOOKUPS_WAIT_NS);
+}
+
+/* The load goes on. */
+static void on_patience(struct env_timer *t)
+{
+    struct load *l = container_of(t, struct load, patience);
+    struct entry *e = l->entry;
+
+    if (old_may_serve(e)) {
+        answer_waiting(e, NULL);
+    } else if (env_now_ns(e->catalog->env) < patience_end_ns(l)) {
+        env_timer_set(e->catalog->env, t, patience_end_ns(l)); /* it could serve when it was set */
+    } else if (l->lookup.waits) {
+        answer_waiting(e, no_place);
+    }
+}
 
 static void load_failed(struct entry *e, const char *text, const char *why)
 {
@@ -581,8 +599,8 @@ static struct catalog_query *wait_for(struct entry *e, catalog_cb *cb, void *ud)
     }
     *q = (struct catalog_query){ .entry = e, .cb = cb, .ud = ud };
     TAILQ_INSERT_TAIL(&e->waiting, q, link);
-    if (old_may_serve(e) && !env_timer_is_set(&e->load->patience)) {
-        env_timer_set(e->catalog->env, &e->load->patience, e->load->begun_ns + PATIENCE_NS);
+    if (e->fn && !env_timer_is_set(&e->load->patience)) {
+        env_timer_set(e->catalog->env, &e->load->patience, patience_end_ns(e->load));
     }
     return q;
 }

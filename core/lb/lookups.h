@@ -4,8 +4,8 @@
  * strangers can make up. Both kinds have places of their own, so that no number of made-up ids
  * delays what is known. New ones that find no place wait: by address, one address after the other,
  * each in its order, for LOOKUPS_WAIT_NS at most. What one address has waiting is held to its share
- * (base/share.h) of LOOKUPS_WAITING_MAX. Refreshes wait in their order; nobody waits for them who
- * has an old value. Everything is [loop]. */
+ * (base/share.h) of LOOKUPS_WAITING_MAX. Refreshes wait in their order, without an end; how long
+ * somebody waits for one is the catalog's to say. Everything is [loop]. */
 #ifndef LB_LOOKUPS_H
 #define LB_LOOKUPS_H
 

@@ -147,9 +147,10 @@ static void tracer_setup(struct lb_deps *ld)
     }
 }
 
+const struct catalog_source fixture_source = { api_get, NULL };
+
 void lb_setup(void)
 {
-    static const struct catalog_source source = { api_get, NULL };
     static const unsigned char ip[4] = { 10, 0, 0, 1 };
     struct catalog_options co = { .ttl_ns = 5 * ENV_S, .stale_ns = 60 * ENV_S, .entries_max = 10000 };
     struct place_deps pd = { .client = &fe.client,
@@ -166,7 +167,7 @@ void lb_setup(void)
     n_api = 0;
     id_maker_init(&ids, ip, 8080);
     ck_assert_int_eq(
-        catalog_create(&env->env, &co, fixture_api ? &source : NULL, &catalog, &e), 0);
+        catalog_create(&env->env, &co, fixture_api ? &fixture_source : NULL, &catalog, &e), 0);
     if (!fixture_api) {
         add_functions();
     }

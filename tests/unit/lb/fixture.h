@@ -39,6 +39,7 @@ extern struct place *place;
 extern struct lb *lb;
 extern struct catalog *catalog;
 extern struct lb_options lb_opts; /* set before lb_setup() */
+extern const struct catalog_source fixture_source; /* of the API node */
 extern bool fixture_api;          /* functions come from the scripted API node */
 extern struct budget fixture_bodies;
 extern unsigned char fixture_client[LOOKUPS_ADDRESS]; /* address of the next requests */

@@ -207,6 +207,38 @@ START_TEST(nobody_waits_for_a_place_for_ever)
 }
 END_TEST
 
+/* With lb.cache_stale: 0 a function that is known is as good as unknown while the API node hangs. */
+START_TEST(nobody_waits_for_a_refresh_without_end)
+{
+    char id[8], json[128];
+    int n = 2 * (int)LOOKUPS_PLACES;
+
+    catalog_set_options(catalog, &(struct catalog_options){ .ttl_ns = 5 * ENV_S,
+                                                            .entries_max = 10000 },
+                        &fixture_source);
+    for (int i = 0; i < n; i++) {
+        snprintf(id, sizeof(id), "F%d", i);
+        snprintf(json, sizeof(json), "{\"id\":\"%s\",\"name\":\"f\",\"app_id\":\"A\",\"image\":\"i\"}",
+                 id);
+        done(invoke(id));
+        n_clients = 0;
+        api_answer(n_api - 1, 200, json);
+        api_answer(n_api - 1, 200, APP_JSON);
+    }
+    fake_env_advance(env, 6 * ENV_S); /* past their time */
+    for (int i = 0; i < n; i++) {
+        snprintf(id, sizeof(id), "F%d", i);
+        invoke(id);
+    }
+    fake_env_advance(env, LOOKUPS_WAIT_NS - ENV_MS);
+    ck_assert_int_eq(clients[n - 1]->terminal, 0);
+    fake_env_advance(env, 2 * ENV_MS);
+    ck_assert_int_eq(clients[0]->terminal, 0); /* it is being asked about, which has its own limit */
+    ck_assert_int_eq(clients[n - 1]->status, 503);
+    ck_assert_ptr_nonnull(strstr(buf_text(&clients[n - 1]->message), "LB306"));
+}
+END_TEST
+
 START_TEST(who_goes_gives_up_its_place_in_the_queue)
 {
     from(1);
@@ -255,6 +287,7 @@ Suite *lookups_suite(void)
         addresses_have_their_turns,
         an_address_has_a_share_of_the_waiting_lookups,
         nobody_waits_for_a_place_for_ever,
+        nobody_waits_for_a_refresh_without_end,
         who_goes_gives_up_its_place_in_the_queue,
         ids_that_are_not_there_are_forgotten_first,
     };
