@@ -116,6 +116,8 @@ void stream_input(struct h2_stream *st, const unsigned char *data, size_t len);
 void stream_half(struct h2_stream *st);
 /* The peer's end: trailers, a reset, the loss of the connection. The first one counts. */
 void stream_over(struct h2_stream *st, int status, const char *text, bool refused);
+/* Our own verdict about a stream that the peer thinks is running: it is reset. */
+void stream_fail(struct h2_stream *st, int status, const char *text);
 void stream_forgotten(struct h2_stream *st); /* nghttp2 has closed it */
 void stream_orphan(struct h2_stream *st, const char *why); /* its connection is gone */
 void stream_drop(struct h2_stream *st); /* the same, silently */

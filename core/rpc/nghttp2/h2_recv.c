@@ -113,6 +113,16 @@ static void recv_on_request(struct h2_conn *c, struct h2_stream *st)
     }
 }
 
+/* A peer that goes on would hold its stream, and a place among those it allows, for ever. */
+static void answer_is_bad(struct h2_stream *st, bool last, int status, const char *text)
+{
+    if (last) {
+        stream_over(st, status, text, false);
+    } else {
+        stream_fail(st, status, text);
+    }
+}
+
 static void on_answer(struct h2_conn *c, struct h2_stream *st, bool last)
 {
     const struct h2_head *head = &c->head;
@@ -127,16 +137,16 @@ static void on_answer(struct h2_conn *c, struct h2_stream *st, bool last)
         st->answered = !last;
     }
     if (head->too_big) {
-        stream_over(st, GRPC_EXHAUSTED, "headers of the answer are larger than 32 KiB", false);
+        answer_is_bad(st, last, GRPC_EXHAUSTED, "headers of the answer are larger than 32 KiB");
     } else if (last && head->grpc_status >= 0) {
         stream_over(st, head->grpc_status, head->message, false);
     } else if (st->http_status != 200) {
         snprintf(text, sizeof(text), "HTTP status %d instead of a gRPC answer", st->http_status);
-        stream_over(st, text_status_of_http(st->http_status), text, false);
+        answer_is_bad(st, last, text_status_of_http(st->http_status), text);
     } else if (last) {
         stream_over(st, GRPC_INTERNAL, "the stream ended without grpc-status", false);
     } else if (!head->is_grpc) {
-        stream_over(st, GRPC_UNKNOWN, "the answer is not application/grpc", false);
+        answer_is_bad(st, last, GRPC_UNKNOWN, "the answer is not application/grpc");
     }
 }
 

@@ -142,8 +142,7 @@ void stream_over(struct h2_stream *st, int status, const char *text, bool refuse
     stream_leave(st);
 }
 
-/* Our own verdict about a stream that the peer thinks is running. */
-static void stream_fail(struct h2_stream *st, int status, const char *text)
+void stream_fail(struct h2_stream *st, int status, const char *text)
 {
     stream_enter(st);
     keep_none(st);

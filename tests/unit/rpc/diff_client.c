@@ -113,6 +113,7 @@ struct runner {
     unsigned whole;  /* whose last byte came */
     unsigned wanted;
     bool no_window;
+    bool one_stream; /* is allowed at a time */
     bool slams;
     uint32_t ids[CALLS_MAX + 1];
 };
@@ -319,7 +320,8 @@ static void begin(struct heard *h, struct fixture *f)
 
 static void settle(struct runner *r, struct fixture *f, const char *path)
 {
-    static const char no_window[] = "\0\4\0\0\0\0";
+    static const char no_window[] = "\0\4\0\0\0\0", one_stream[] = "\0\3\0\0\0\1";
+    const char *settings = r->no_window ? no_window : r->one_stream ? one_stream : NULL;
     int listener = raw_listen(path);
 
     fixture_link_open(f, f->address);
@@ -328,9 +330,18 @@ static void settle(struct runner *r, struct fixture *f, const char *path)
     unlink(path);
     r->raw.frame = on_frame;
     r->raw.ud = r;
-    raw_put(&r->raw, RAW_SETTINGS, 0, 0, r->no_window ? no_window : NULL, r->no_window ? 6 : 0);
+    raw_put(&r->raw, RAW_SETTINGS, 0, 0, settings, settings ? 6 : 0);
     raw_sync(&r->raw);
     WAIT(f, is_up, f);
+}
+
+static void leave(struct runner *r, struct fixture *f)
+{
+    loop_enter(f->loop);
+    f->client->link_close(f->link);
+    f->link = NULL;
+    loop_leave(f->loop);
+    raw_peer_finish(&r->raw);
 }
 
 /* What the calls hear; "0:" in front of the script: no DATA is let in. */
@@ -361,11 +372,7 @@ static void play(struct fixture *f, unsigned calls_n, const char *script,
     for (unsigned i = 0; i < calls_n; i++) {
         WAIT(f, is_ended, &calls[i]);
     }
-    loop_enter(f->loop);
-    f->client->link_close(f->link);
-    f->link = NULL;
-    loop_leave(f->loop);
-    raw_peer_finish(&r.raw);
+    leave(&r, f);
 }
 
 static unsigned calls_of(const char *script)
@@ -541,6 +548,33 @@ START_TEST(test_rows)
 }
 END_TEST
 
+/* A runner, or a proxy in its place, that answers wrong and never ends. */
+START_TEST(a_bad_answer_gives_its_place_back)
+{
+    static const char *const scripts[] = { "1H5", "1Ht", "1Hb" };
+    struct fixture *f = diff_fixture(DIFF_NGHTTP2);
+
+    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        struct runner r = { .wanted = 1, .one_stream = true };
+        struct heard calls[2];
+
+        settle(&r, f, f->address + strlen("unix:"));
+        begin(&calls[0], f);
+        raw_run(&r.raw, has_calls, &r);
+        diff_play(scripts[i], act, &r);
+        raw_sync(&r.raw);
+        WAIT(f, is_ended, &calls[0]);
+        r.wanted = 2;
+        begin(&calls[1], f);
+        raw_run(&r.raw, has_calls, &r);
+        raw_close(&r.raw);
+        WAIT(f, is_ended, &calls[1]);
+        leave(&r, f);
+    }
+    fixture_destroy(f);
+}
+END_TEST
+
 /* ---- by chance ------------------------------------------------------------------------------- */
 
 #define SEEDS        300
@@ -675,6 +709,7 @@ TCase *diff_client_case(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_rows, 0, DIFF_TRANSPORTS_N);
+    tcase_add_test(tc, a_bad_answer_gives_its_place_back);
     tcase_add_test(tc, test_chance);
     return tc;
 }
