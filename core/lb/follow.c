@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define PAUSE_NS     (20 * ENV_MS) /* after an answer */
-#define RETRY_NS     (1 * ENV_S)   /* after none */
+#define RETRY_NS     (1 * ENV_S)   /* after none, or one that is not understood */
 #define UNKNOWN_NS   (60 * ENV_S)  /* after 404: it may be another one by then */
 #define CURSOR_BYTES 64
 #define ANSWER_BYTES_MAX (1u << 20)
@@ -54,7 +54,7 @@ static int tell_ids(struct follow *f, struct jr *r)
     return more;
 }
 
-/* What it does not understand, and what names no ids, may be about anything. */
+/* What it does not understand (FN_E_INVALID), and what names no ids (1), may be about anything. */
 static int tell_answer(struct follow *f, struct jr *r)
 {
     const char *key, *cursor = "";
@@ -71,24 +71,28 @@ static int tell_answer(struct follow *f, struct jr *r)
             more = jr_skip(r);
         }
     }
-    if (more < 0 || strlen(cursor) >= CURSOR_BYTES || strpbrk(cursor, "&# ")) {
+    if (more < 0 || !*cursor || strlen(cursor) >= CURSOR_BYTES || strpbrk(cursor, "&# ")) {
         return FN_E_INVALID;
     }
     memcpy(f->cursor, cursor, strlen(cursor) + 1);
-    return named ? 0 : FN_E_INVALID;
+    return named ? 0 : 1;
 }
 
-static void follow_tell(struct follow *f, const char *body, size_t len)
+/* < 0: it was not understood. */
+static int follow_tell(struct follow *f, const char *body, size_t len)
 {
     struct arena arena;
-    struct jr r;
+    struct jr reader;
+    int r;
 
     arena_init(&arena, ANSWER_BYTES_MAX);
-    jr_init(&r, body, len, &arena);
-    if (tell_answer(f, &r) < 0) {
+    jr_init(&reader, body, len, &arena);
+    r = tell_answer(f, &reader);
+    if (r != 0) {
         catalog_expire(f->catalog);
     }
     arena_finish(&arena);
+    return r;
 }
 
 static void follow_on_answer(void *ud, uint32_t status, const char *body, size_t len,
@@ -107,8 +111,7 @@ static void follow_on_answer(void *ud, uint32_t status, const char *body, size_t
         follow_later(f, status == 404 ? UNKNOWN_NS : RETRY_NS);
         return;
     }
-    follow_tell(f, body, len);
-    follow_later(f, PAUSE_NS);
+    follow_later(f, follow_tell(f, body, len) < 0 ? RETRY_NS : PAUSE_NS);
 }
 
 static void follow_ask(struct follow *f)

@@ -182,9 +182,9 @@ START_TEST(it_goes_on_where_it_is)
 }
 END_TEST
 
-static const char *const nonsense[] = { "", "[]", "{", "{\"cursor\":\"P-4\"}", "{\"ids\":[\"x\"]",
-                                        "{\"cursor\":\"a b\",\"ids\":[]}", "{\"cursor\":7}",
-                                        "{\"cursor\":\"P-4\",\"ids\":[1]}" };
+static const char *const nonsense[] = { "", "[]", "{", "{}", "<html>", "{\"ids\":[\"x\"]",
+                                        "{\"ids\":[]}", "{\"cursor\":\"a b\",\"ids\":[]}",
+                                        "{\"cursor\":7}", "{\"cursor\":\"P-4\",\"ids\":[1]}" };
 
 START_TEST(what_it_does_not_understand_may_be_anything)
 {
@@ -192,8 +192,22 @@ START_TEST(what_it_does_not_understand_may_be_anything)
     follow_begin();
     say(n_asked - 1, 200, nonsense[_i]);
     load("F", "A");
-    fake_env_advance(env, 20 * ENV_MS);
+    fake_env_advance(env, ENV_S - ENV_MS); /* a gateway may say so for long */
+    ck_assert_int_ne(strncmp(asked[n_asked - 1].path, "/v2/runner/changes?after=", 25), 0);
+    fake_env_advance(env, ENV_MS);
     ck_assert_int_eq(strncmp(asked[n_asked - 1].path, "/v2/runner/changes?after=", 25), 0);
+}
+END_TEST
+
+/* It keeps the last changes only: whoever asks about older ones hears where it is now. */
+START_TEST(a_cursor_alone_means_all)
+{
+    load("F", "A");
+    follow_begin();
+    say(n_asked - 1, 200, "{\"cursor\":\"P-4\"}");
+    load("F", "A");
+    fake_env_advance(env, 20 * ENV_MS);
+    ck_assert_int_eq(strncmp(asked[n_asked - 1].path, "/v2/runner/changes?after=P-4", 28), 0);
 }
 END_TEST
 
@@ -257,6 +271,7 @@ Suite *follow_suite(void)
     tcase_add_test(tc, it_goes_on_where_it_is);
     tcase_add_loop_test(tc, what_it_does_not_understand_may_be_anything, 0,
                         (int)(sizeof(nonsense) / sizeof(nonsense[0])));
+    tcase_add_test(tc, a_cursor_alone_means_all);
     tcase_add_loop_test(tc, a_node_that_does_not_answer_is_asked_again_later, 0,
                         (int)(sizeof(failures) / sizeof(failures[0])));
     tcase_add_test(tc, another_source_is_asked_from_the_beginning);
