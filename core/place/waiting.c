@@ -142,6 +142,9 @@ void group_unqueue(struct place_group *g, struct place_call *pc)
 void group_placed(struct place_group *g, const struct place_call *pc)
 {
     if (g->waited_ns != 0 && pc->runner->since_ns > g->waited_ns) {
+        if (!g->new_runner) {
+            g->new_runner = new_runner_histogram(g->name);
+        }
         metric_observe(g->new_runner, (pc->attempt_ns - g->waited_ns) / ENV_MS);
         g->waited_ns = 0;
     }
@@ -152,7 +155,6 @@ void waiting_init(struct place_group *g)
     TAILQ_INIT(&g->waiting);
     TAILQ_INIT(&g->turns);
     g->wake_task.cb = on_wake_task;
-    g->new_runner = new_runner_histogram(g->name);
 }
 
 void waiting_finish(struct place_group *g)

@@ -2,8 +2,11 @@
  * never so many that one app's names keep the others out. */
 #include "world.h"
 
+#include <base/buf.h>
+#include <base/metric.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t groups(void)
 {
@@ -34,9 +37,12 @@ static const char *name(const char *what, uint32_t i)
     return text;
 }
 
-/* Before, 256 names that calls had used once were all there ever were. */
+/* Before, 256 names that calls had used once were all there ever were. Series of metrics are for
+ * ever: a name has none. */
 START_TEST(idle_groups_make_room)
 {
+    struct buf page = BUF_INIT(0);
+
     for (uint32_t i = 0; i < 2 * PLACE_GROUPS_MAX; i++) {
         struct place_call *pc = call_to(name("app", i), name("g", i));
 
@@ -45,6 +51,9 @@ START_TEST(idle_groups_make_room)
         fake_env_advance(env, ENV_S / 10);
     }
     ck_assert_uint_le(groups(), PLACE_EMPTY_MAX);
+    ck_assert_int_eq(metric_print(&page), 0);
+    ck_assert_ptr_null(strstr(buf_text(&page), "group=\"app7\""));
+    buf_finish(&page);
 }
 END_TEST
 

@@ -214,8 +214,15 @@ END_TEST
 static int64_t new_runners(const char *group)
 {
     static const char *const labels[] = { "group", NULL };
-    const struct metric_def def = {
-        .name = "fn_lb_new_runner_latency", .kind = METRIC_HISTOGRAM, .labels = labels };
+    static const double bounds_ms[] = { 500 };
+    static const struct metric_def def = {
+        .name = "fn_lb_new_runner_latency",
+        .help = "of whoever declares it first",
+        .kind = METRIC_HISTOGRAM,
+        .labels = labels,
+        .bounds = bounds_ms,
+        .n_bounds = 1,
+    };
 
     return metric_value(metric_series(metric_declare(&def), &group));
 }
