@@ -133,6 +133,15 @@ bool life_too_many_controls(struct rpc_life *l)
     return too_many(l, &l->controls, RPC_CONTROLS_MAX);
 }
 
+bool life_too_many_pings(struct rpc_life *l)
+{
+    if (l->said) {
+        l->said = false;
+        return false;
+    }
+    return life_too_many_controls(l);
+}
+
 bool life_too_many_resets(struct rpc_life *l)
 {
     return too_many(l, &l->resets, RPC_RESETS_MAX);

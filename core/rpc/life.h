@@ -46,6 +46,7 @@ struct rpc_life {
     int64_t pinged_ns; /* client: its last ping; 0 = none */
     int64_t window_ns; /* start of the second that is counted */
     uint32_t controls, resets;
+    bool said; /* HEADERS or DATA left since the peer's last ping that was free */
 };
 
 struct rpc_life_ops {
@@ -91,6 +92,9 @@ void life_calls_out(struct rpc_life *l);   /* client: it has had as many calls a
 void life_drain_heard(struct rpc_life *l); /* the client has read the first GOAWAY */
 /* One more of the peer's; whether it is the first one too many in a second. */
 bool life_too_many_controls(struct rpc_life *l);
+/* The same for a PING. One for each time that something was said to the peer is free: gRPC for Go
+ * measures the way with a ping as long as data comes, one a round trip (its BDP estimator). */
+bool life_too_many_pings(struct rpc_life *l);
 bool life_too_many_resets(struct rpc_life *l);
 
 /* Slots of the table. */

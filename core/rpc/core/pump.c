@@ -58,6 +58,11 @@ static void in_begin(void *ud, const struct frame *f)
             calm(c, "resets");
         }
         return;
+    case FRAME_PING:
+        if (life_too_many_pings(&c->life)) {
+            calm(c, "control frames");
+        }
+        return;
     case FRAME_DATA:
         if (f->len > 0 || f->flags & FRAME_END_STREAM) {
             return;
@@ -435,8 +440,9 @@ static const struct frames_cb in_cb = { in_begin, in_data, in_end };
 
 static void out_begin(void *ud, const struct frame *f)
 {
-    (void)ud;
-    (void)f;
+    struct core_conn *c = ud;
+
+    c->life.said = c->life.said || f->type == FRAME_HEADERS || f->type == FRAME_DATA;
 }
 
 /* How far what was given to C core is on its way. */

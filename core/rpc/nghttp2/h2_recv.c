@@ -38,6 +38,8 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
         return 0;
     case NGHTTP2_RST_STREAM:
         return life_too_many_resets(&c->life) ? calm(c, "resets") : 0;
+    case NGHTTP2_PING:
+        return life_too_many_pings(&c->life) ? calm(c, "control frames") : 0;
     case NGHTTP2_DATA:
         if (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM) {
             return 0;
@@ -283,6 +285,9 @@ static int recv_on_sent(nghttp2_session *session, const nghttp2_frame *frame, vo
 {
     struct h2_conn *c = ud;
 
+    if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) {
+        c->life.said = true;
+    }
     if (c->life.server && frame->hd.type == NGHTTP2_HEADERS &&
         frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
         nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
