@@ -11,3 +11,18 @@ build_tree() {
         -DFND_TESTS=ON "$@" >/dev/null
     ninja -C "$root/$dir" --quiet
 }
+
+# build_beside DIR [cmake arguments ...]   the same beside something else, with the time that this
+#                                          leaves: tests wait for half of their time
+# build_await                              its end
+build_beside() {
+    (
+        renice -n 19 -p "$BASHPID" >/dev/null
+        build_tree "$@"
+    ) &
+    build_pid=$!
+}
+
+build_await() {
+    wait "$build_pid"
+}
