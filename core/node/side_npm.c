@@ -127,6 +127,7 @@ static json_t *group_json(const struct node *n, const char *name, const struct n
                   f.at_max, "stillborn", (int)f.stillborn, "says", says, "cplane_error",
                   npm_manager_cplane_error(n->npm, name));
     if (o) {
+        json_object_set_new(o, "standby", json_boolean(f.standby));
         json_object_set_new(o, "active_mb", json_integer((json_int_t)f.state_mb[NPM_ACTIVE]));
         json_object_set_new(o, "asked_for_s", json_integer(seconds(f.asked_since_ns, now_ns)));
         json_object_set_new(o, "listed_s", json_integer(seconds(f.listed_ns, now_ns)));

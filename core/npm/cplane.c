@@ -253,6 +253,7 @@ void cplane_listed(struct npm_group *g, const struct npm_event *e, int64_t now_n
     g->listed = true;
     g->listed_ns = now_ns;
     g->list_failures = 0;
+    g->standby = e->standby;
     for (uint32_t i = 0; i < e->n; i++) {
         take_machine(g, &e->machines[i], i, first_list, now_ns);
     }
@@ -374,7 +375,7 @@ static bool start_provision(struct npm_group *g, int64_t now_ns)
 {
     struct npm_action *a;
 
-    if (now_ns < g->provision_next_ns || !g->listed || now_ns < g->settled_ns) {
+    if (now_ns < g->provision_next_ns || !g->listed || g->standby || now_ns < g->settled_ns) {
         return false;
     }
     for (uint32_t i = 0; g->asked_n > 0 && i < NPM_REQUESTS_MAX; i++) {
@@ -397,7 +398,7 @@ static bool start_remove(struct npm_group *g, int64_t now_ns)
 {
     struct npm_host *h;
 
-    if (g->state_n[NPM_REMOVING] == 0 || !g->listed || now_ns < g->act_down_ns) {
+    if (g->state_n[NPM_REMOVING] == 0 || !g->listed || g->standby || now_ns < g->act_down_ns) {
         return false;
     }
     for (uint32_t i = 0; i < g->n_hosts; i++) {

@@ -77,6 +77,9 @@ void npm_explain(const struct npm_group *g, int64_t now_ns, char *ret, size_t ca
     if (f.failing_n > 0) {
         explain_say(&t, false, "the status of %u fails", f.failing_n);
     }
+    if (f.standby) {
+        explain_say(&t, false, "another manager acts for this group");
+    }
     if (f.at_max) {
         explain_say(&t, false, "the maximum of runners is reached");
     }

@@ -76,6 +76,7 @@ void figures_declare(struct figures *f, const char *group)
                          "Load balancers whose id another one uses at the same time.", group);
     f->at_max = gauge("fn_npm_at_max", "1 while more is wanted than the maximum of runners allows.",
                       group);
+    f->standby = gauge("fn_npm_standby", "1 while another manager acts for the group.", group);
     f->cplane_failures = gauge("fn_npm_cplane_failures",
                                "Calls to the control plane that failed, in a row.", group);
     f->stillborn = gauge("fn_npm_stillborn",
@@ -103,6 +104,7 @@ void figures_show(const struct figures *x, const struct npm_group *group)
     metric_set(x->lbs, f.lbs_n);
     metric_set(x->lbs_twice, f.lbs_twice);
     metric_set(x->at_max, f.at_max);
+    metric_set(x->standby, f.standby);
     metric_set(x->cplane_failures, f.cplane_failures);
     metric_set(x->stillborn, f.stillborn);
     metric_set(x->failing, f.failing_n);

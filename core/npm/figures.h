@@ -7,6 +7,7 @@
 
 struct figures {
     struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *lbs_twice, *at_max;
+    struct metric *standby;
     struct metric *cplane_failures, *stillborn, *failing;
     struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
     struct metric *drain_losses;

@@ -434,6 +434,7 @@ void npm_figures(const struct npm_group *g, struct npm_figures *ret)
                                  .provision_until_ns = g->provision_next_ns,
                                  .list_until_ns = g->list_next_ns,
                                  .at_max = g->capped,
+                                 .standby = g->standby,
                                  .settled = g->listed && g->stepped_ns >= g->settled_ns,
                                  .cplane_busy = g->call != NPM_CALL_NONE };
     memcpy(ret->state_mb, g->state_mb, sizeof(ret->state_mb));

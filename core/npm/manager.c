@@ -33,6 +33,9 @@ struct mgroup {
     char host[NPM_ID_MAX + 1];
     int result;
     uint32_t accepted;
+    int claimed; /* what the plugin said before its last list: see fn_cplane_ops.claim */
+    bool standby;
+    struct fn_error claim_error;
     struct fn_error error;
     struct fn_error failed; /* the last one, until a call goes well */
     struct arena arena; /* of the list */
@@ -159,6 +162,23 @@ static void manager_judge(struct mgroup *g)
 }
 
 /* [worker] */
+static void run_claim(struct mgroup *g, struct fn_op *op)
+{
+    const struct npm_manager *m = g->manager;
+    struct plugin_crumb crumb;
+
+    g->claimed = 0;
+    g->claim_error = ERR_INIT;
+    if (FN_HAS(m->ops, claim) && m->ops->claim) {
+        plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "claim");
+        g->claimed = m->ops->claim(plugin_inst(m->deps.cplane), op, g->name, &g->claim_error);
+        plugin_leave(&crumb);
+        g->claimed =
+            plugin_answer_result(m->deps.cplane, "claim", g->claimed, 1, &g->claim_error);
+    }
+}
+
+/* [worker] */
 static void cplane_run(struct env_work *w, struct fn_op *op)
 {
     struct mgroup *g = container_of(w, struct mgroup, work);
@@ -169,6 +189,7 @@ static void cplane_run(struct env_work *w, struct fn_op *op)
     struct plugin_crumb crumb;
 
     if (g->call == NPM_DO_LIST) {
+        run_claim(g, op);
         plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "list");
         g->result = m->ops->list(inst, op, g->name, &sink, &g->error);
     } else if (g->call == NPM_DO_PROVISION) {
@@ -198,6 +219,7 @@ static struct npm_event answer_of(const struct mgroup *g)
     case NPM_DO_LIST:
         return (struct npm_event){ .kind = ok ? NPM_LISTED : NPM_LIST_FAILED,
                                    .n = g->n_machines,
+                                   .standby = g->standby,
                                    .machines = g->machines };
     case NPM_DO_PROVISION:
         return (struct npm_event){ .kind = ok ? NPM_PROVISIONED : NPM_PROVISION_FAILED,
@@ -215,9 +237,25 @@ static void maybe_stopped(struct npm_manager *m)
     }
 }
 
+/* Who acts, told when it changes. */
+static void take_claim(struct mgroup *g)
+{
+    bool standby = g->claimed < 0 ? g->standby : g->claimed == 1;
+
+    if (standby && !g->standby) {
+        log_warn("this manager stands by", "group", g->name, "reason", g->claim_error.msg);
+    } else if (!standby && g->standby) {
+        log_warn("this manager acts: no other one does any more", "group", g->name);
+    }
+    g->standby = standby;
+}
+
 /* Before the step, which may begin the next call. */
 static void tell_answer(struct mgroup *g)
 {
+    if (g->call == NPM_DO_LIST) {
+        take_claim(g);
+    }
     g->failed = g->result < 0 ? g->error : ERR_INIT;
     if (g->result < 0) {
         log_warn("the control plane failed", "group", g->name, "call", call_names[g->call],
@@ -232,7 +270,7 @@ static void cplane_done(struct env_work *w)
 {
     struct mgroup *g = container_of(w, struct mgroup, work);
     struct npm_manager *m = g->manager;
-    struct npm_event e = answer_of(g);
+    struct npm_event e;
     struct arena told = g->arena; /* the step may begin the next call, whose arena is another one */
 
     arena_init(&g->arena, 0);
@@ -240,6 +278,7 @@ static void cplane_done(struct env_work *w)
     m->working--;
     if (!m->stopping) {
         tell_answer(g);
+        e = answer_of(g);
         manager_step(g, &e);
         if (e.kind == NPM_LISTED) {
             renew_wishes(g);
@@ -690,6 +729,9 @@ int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order 
 
     if (!g) {
         return reterr->code;
+    }
+    if (g->standby) {
+        return err_set(reterr, FN_E_PRECONDITION, "group %.63s: another manager acts for it", g->name);
     }
     if (check_order(npm_host_find(g->group, id), order, reterr) < 0) {
         return reterr->code;

@@ -134,6 +134,7 @@ struct npm_event {
     uint32_t n;       /* LISTED: machines; PROVISIONED: accepted */
     bool unknown;     /* PROVISION_FAILED */
     const struct fn_machine *machines; /* LISTED; borrowed; labels sorted by key */
+    bool standby;     /* LISTED: another manager acts for the group */
 };
 
 /* ---- actions --------------------------------------------------------------------------------- */
@@ -325,6 +326,7 @@ struct npm_figures {
     /* Nothing is asked for, nothing is listed before: */
     int64_t stillborn_until_ns, provision_until_ns, list_until_ns;
     bool at_max; /* more is wanted than there may be */
+    bool standby; /* another manager acts: nothing is asked for, drained or removed */
     bool settled;
     bool cplane_busy;
 };

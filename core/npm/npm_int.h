@@ -147,6 +147,7 @@ struct npm_group {
     int64_t act_down_ns; /* drains and removals from then on */
     bool listed;         /* a complete list since the start or the last stall */
     bool brake;
+    bool standby;        /* another manager acts */
     int64_t low_since_ns;    /* too much capacity since; 0 = not */
     uint64_t low_peak_mb;    /* most that was desired since */
     bool capped;             /* more is wanted than there may be */

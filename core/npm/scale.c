@@ -233,6 +233,10 @@ int64_t scale(struct npm_group *g, bool may_shrink, int64_t now_ns)
     if (!g->listed || now_ns < g->settled_ns) {
         return g->settled_ns > now_ns ? g->settled_ns : now_ns + g->o.poll_ns;
     }
+    if (g->standby) {
+        g->low_since_ns = 0;
+        return now_ns + g->o.poll_ns;
+    }
     g->low_peak_mb = g->low_peak_mb > g->desired_mb ? g->low_peak_mb : g->desired_mb;
     if (g->desired_mb > supply_mb(g)) {
         scale_grow(g, now_ns);

@@ -4,10 +4,6 @@
  * groups at the same time. Slow, partial and lying clouds are handled by the host: a plugin reports
  * what it sees and does not retry. A failed or timed-out call says nothing about what happened: the
  * host lists again.
- *
- * The host does not know of other managers. Where two of them could reach the same machines, only
- * the plugin can tell who acts, by a lock or a lease: it refuses provision() and remove() to the
- * other one, FN_E_PRECONDITION with a sentence that names the holder, and lists for both.
  * Go Fn (2018): poolmanager.ControlPlane. */
 #ifndef FN_CPLANE_H
 #define FN_CPLANE_H
@@ -20,7 +16,7 @@ extern "C" {
 #endif
 
 #define FN_CPLANE_MAJOR 1
-#define FN_CPLANE_MINOR 0
+#define FN_CPLANE_MINOR 1
 #define FN_MAGIC_CPLANE       0x464e1501u
 #define FN_MAGIC_MACHINE_SINK 0x464e1502u
 
@@ -58,6 +54,13 @@ struct fn_cplane_ops {
     /* [worker] required: idempotent, by identity; "not there" is success. */
     int (*remove)(void *inst, struct fn_op *, const char *group, const char *machine_id,
                   struct fn_error *reterr);
+    /* [worker] optional, since 1.1; before each list(). Where two managers could reach the same
+     * machines, only the plugin can tell which one acts, by a lock or a lease. 0: this manager
+     * does, and keeps the group as long as it asks; 1: another one does, which reterr names, and
+     * this one adds and removes nothing. A host before 1.1 does not ask: provision() and remove()
+     * refuse by themselves as well, FN_E_PRECONDITION. < 0: it cannot be told; the host goes on as
+     * before. */
+    int (*claim)(void *inst, struct fn_op *, const char *group, struct fn_error *reterr);
 };
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,9 +13,9 @@
 #define FILE_MODE 0600
 #define DIR_MODE  0755
 
-int claims_init(struct claims *c, const struct fn_host *host, const char *path)
+int claims_init(struct claims *c, const char *path)
 {
-    *c = (struct claims){ .host = host, .fd = -1, .path = strdup(path) };
+    *c = (struct claims){ .fd = -1, .path = strdup(path) };
     if (!c->path) {
         return FN_E_EXHAUSTED;
     }
@@ -31,62 +32,8 @@ void claims_finish(struct claims *c)
         close(c->fd);
     }
     pthread_mutex_destroy(&c->lock);
-    free(c->others);
     free(c->path);
 }
-
-/* ---- what the log says ----------------------------------------------------------------------- */
-
-static void say(const struct claims *c, uint32_t level, const char *text)
-{
-    if (*c->host->log->level >= level) {
-        c->host->log->write(c->host, level, text, strlen(text));
-    }
-}
-
-static bool is_others(const struct claims *c, uint64_t key, uint32_t *ret)
-{
-    for (*ret = 0; *ret < c->n_others; (*ret)++) {
-        if (c->others[*ret] == key) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Without memory it is said again. */
-static void tell_others(struct claims *c, uint64_t key, const char *text)
-{
-    uint64_t *more;
-    uint32_t i;
-
-    if (is_others(c, key, &i)) {
-        return;
-    }
-    say(c, FN_LOG_WARN, text);
-    more = realloc(c->others, (c->n_others + 1) * sizeof(*more));
-    if (more) {
-        more[c->n_others++] = key;
-        c->others = more;
-    }
-}
-
-static void tell_ours(struct claims *c, uint64_t key, const char *group)
-{
-    char text[256];
-    uint32_t i;
-
-    if (!is_others(c, key, &i)) {
-        return;
-    }
-    c->others[i] = c->others[--c->n_others];
-    snprintf(text, sizeof(text),
-             "no other manager has group %.64s any more: this one adds and removes its runners",
-             group);
-    say(c, FN_LOG_WARN, text);
-}
-
-/* ---- locks ----------------------------------------------------------------------------------- */
 
 /* Who cleans up a directory may take the file away; a lock on what has no name binds nobody. */
 static bool is_named(const struct claims *c)
@@ -127,28 +74,24 @@ static int open_file(struct claims *c, struct fn_error *reterr)
 }
 
 /* l_pid: 0 when the holder is in another namespace of processes, or gone by now. */
-static int refused(struct claims *c, uint64_t key, struct flock *at, const char *group,
-                   struct fn_error *reterr)
+static int refused(struct claims *c, struct flock *at, const char *group, struct fn_error *reterr)
 {
     char who[64] = "";
-    char text[256];
 
     if (fcntl(c->fd, F_GETLK, at) == 0 && at->l_type != F_UNLCK && at->l_pid > 0) {
         snprintf(who, sizeof(who), " (pid %d)", (int)at->l_pid);
     }
-    snprintf(text, sizeof(text),
-             "another manager%s has group %.64s: this one adds and removes no runners of it", who,
-             group);
-    tell_others(c, key, text);
-    return fail_platform(reterr, FN_E_PRECONDITION, "%s", text);
+    return fail_platform(reterr, FN_E_PRECONDITION,
+                         "another manager%s has group %.64s: this one adds and removes no runners "
+                         "of it",
+                         who, group);
 }
 
 static int take(struct claims *c, const char *group, struct fn_error *reterr)
 {
-    uint64_t key = text_hash(group);
     struct flock at = { .l_type = F_WRLCK,
                         .l_whence = SEEK_SET,
-                        .l_start = (off_t)(key >> 2), /* its end must be an off_t, too */
+                        .l_start = (off_t)(text_hash(group) >> 2), /* its end is an off_t, too */
                         .l_len = 1 };
     int r = open_file(c, reterr);
 
@@ -156,14 +99,13 @@ static int take(struct claims *c, const char *group, struct fn_error *reterr)
         return r;
     }
     if (fcntl(c->fd, F_SETLK, &at) == 0) {
-        tell_ours(c, key, group);
         return 0;
     }
     if (errno != EACCES && errno != EAGAIN) {
         return fail_platform(reterr, FN_E_UNAVAILABLE, "%.120s cannot be locked: %s", c->path,
                              strerror(errno));
     }
-    return refused(c, key, &at, group, reterr);
+    return refused(c, &at, group, reterr);
 }
 
 int claims_take(struct claims *c, const char *group, struct fn_error *reterr)
@@ -174,4 +116,11 @@ int claims_take(struct claims *c, const char *group, struct fn_error *reterr)
     r = take(c, group, reterr);
     pthread_mutex_unlock(&c->lock);
     return r;
+}
+
+int claims_answer(struct claims *c, const char *group, struct fn_error *reterr)
+{
+    int r = claims_take(c, group, reterr);
+
+    return r == FN_E_PRECONDITION ? 1 : r;
 }

@@ -7,24 +7,22 @@
 #ifndef PLUGINS_CLAIMS_H
 #define PLUGINS_CLAIMS_H
 
-#include <fn/host.h>
+#include <fn/abi.h>
 #include <pthread.h>
-#include <stdbool.h>
 
 struct claims {
-    const struct fn_host *host;
     char *path;
     pthread_mutex_t lock; /* groups are asked at the same time */
     int fd;               /* of path; -1 = not open */
-    uint64_t *others;     /* hashes of groups that another process has, as the log says */
-    uint32_t n_others;
 };
 
 /* The file is made by the first claim, with the directories above it. FN_E_EXHAUSTED. */
-int claims_init(struct claims *c, const struct fn_host *host, const char *path);
+int claims_init(struct claims *c, const char *path);
 void claims_finish(struct claims *c); /* after zeros, too */
-/* [worker] 0: the group is this process's. FN_E_PRECONDITION: another one has it, which the log
- * says once; FN_E_UNAVAILABLE: the file cannot be locked. */
+/* [worker] 0: the group is this process's. FN_E_PRECONDITION: another one has it, named in reterr;
+ * FN_E_UNAVAILABLE: the file cannot be locked. */
 int claims_take(struct claims *c, const char *group, struct fn_error *reterr);
+/* The same as the answer of fn_cplane_ops.claim. */
+int claims_answer(struct claims *c, const char *group, struct fn_error *reterr);
 
 #endif

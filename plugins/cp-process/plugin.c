@@ -3,7 +3,6 @@
  * on when the manager dies, and are found again. */
 #include "claims.h"
 #include "conf.h"
-#include "fail.h"
 #include "lines.h"
 #include "script.h"
 #include "shipped.h"
@@ -60,7 +59,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     cp->exec = host->get(host, "fn.exec", 1);
     cp->conf = c;
     snprintf(path, sizeof(path), "%s/" CLAIMS_NAME, c->state);
-    r = claims_init(&cp->claims, host, path);
+    r = claims_init(&cp->claims, path);
     r = r < 0 ? r : conf_labels(c, &cp->labels, reterr);
     if (r < 0) {
         destroy(cp);
@@ -110,6 +109,15 @@ static int run(struct cp *cp, struct fn_op *op, const char *const *words, uint32
         cp->exec->free_result(ret);
     }
     return r;
+}
+
+static int claim(void *inst, struct fn_op *op, const char *group, struct fn_error *reterr)
+{
+    struct cp *cp = inst;
+    int r = check_group(group, reterr);
+
+    (void)op;
+    return r < 0 ? r : claims_answer(&cp->claims, group, reterr);
 }
 
 static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
@@ -203,6 +211,7 @@ static const struct fn_cplane_ops ops = {
     .list = list,
     .provision = provision,
     .remove = remove_machine,
+    .claim = claim,
 };
 
 static const struct fn_need needs[] = {

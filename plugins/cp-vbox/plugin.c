@@ -58,7 +58,7 @@ static void destroy(void *inst)
 }
 
 /* Without a home there are no machines that two managers could see. */
-static int claims_open(struct vbox *v, const struct fn_host *host)
+static int claims_open(struct vbox *v)
 {
     const char *home = v->conf->home ? v->conf->home : getenv("HOME");
     char path[1024 + VBOX_PREFIX_MAX + 16];
@@ -67,7 +67,7 @@ static int claims_open(struct vbox *v, const struct fn_host *host)
                      (int)sizeof(path)) {
         return 0;
     }
-    return claims_init(&v->claims, host, path);
+    return claims_init(&v->claims, path);
 }
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
@@ -96,7 +96,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         snprintf(v->home, sizeof(v->home), "HOME=%s", c->home);
         v->env[2] = v->home;
     }
-    r = claims_open(v, host);
+    r = claims_open(v);
     if (r < 0) {
         destroy(v);
         return r;
@@ -105,7 +105,15 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     return 0;
 }
 
-static int claim(struct vbox *v, const char *group, struct fn_error *reterr)
+static int claim(void *inst, struct fn_op *op, const char *group, struct fn_error *reterr)
+{
+    struct vbox *v = inst;
+
+    (void)op;
+    return v->claims.path ? claims_answer(&v->claims, group, reterr) : 0;
+}
+
+static int may_act(struct vbox *v, const char *group, struct fn_error *reterr)
 {
     return v->claims.path ? claims_take(&v->claims, group, reterr) : 0;
 }
@@ -113,14 +121,13 @@ static int claim(struct vbox *v, const char *group, struct fn_error *reterr)
 static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
                 struct fn_error *reterr)
 {
-    (void)claim(inst, group, NULL); /* whoever asks first has the group */
     return machines_list(inst, op, group, out, reterr);
 }
 
 static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
                      uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
 {
-    int r = claim(inst, group, reterr);
+    int r = may_act(inst, group, reterr);
 
     return r < 0 ? r : machines_provision(inst, op, group, n, request_id, ret_accepted, reterr);
 }
@@ -128,7 +135,7 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
 static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
                           struct fn_error *reterr)
 {
-    int r = claim(inst, group, reterr);
+    int r = may_act(inst, group, reterr);
 
     return r < 0 ? r : machines_remove(inst, op, group, machine_id, reterr);
 }
@@ -138,6 +145,7 @@ static const struct fn_cplane_ops ops = {
     .list = list,
     .provision = provision,
     .remove = remove_machine,
+    .claim = claim,
 };
 
 static const struct fn_need needs[] = {

@@ -92,6 +92,14 @@ static void call_list(void *ud, struct fn_op *op)
     c->result = ops->list(c->in->inst, op, c->group, c->sink, reterr_of(&c->error));
 }
 
+static void call_claim(void *ud, struct fn_op *op)
+{
+    const struct fn_cplane_ops *ops = subject.factory->ops;
+    struct call *c = ud;
+
+    c->result = ops->claim(c->in->inst, op, c->group, reterr_of(&c->error));
+}
+
 static void call_provision(void *ud, struct fn_op *op)
 {
     const struct fn_cplane_ops *ops = subject.factory->ops;
@@ -121,6 +129,23 @@ static uint64_t request(uint64_t id)
     return subject.world ? world_unique(id) : id;
 }
 
+/* As a host does before each list. */
+static void claim(struct instance *in, struct fn_op *op, const char *group)
+{
+    const struct fn_cplane_ops *ops = subject.factory->ops;
+    struct call c = {.in = in, .group = group, .error = ERR_INIT};
+
+    if (!FN_HAS(ops, claim) || !ops->claim) {
+        return;
+    }
+    on_worker(in, "claim", op, call_claim, &c);
+    must_be_result("claim", c.result > 0 ? 0 : c.result, &c.error);
+    must(c.result <= 1, "claim() returned %d; expected 0, 1 or an error", c.result);
+    must(c.result != 1 || is_told(&c.error),
+         "claim() returned 1 without a text; expected one sentence that names who acts");
+    must_be_in_time("claim", op);
+}
+
 static int list(struct instance *in, struct fn_op *op, const char *group, struct listing *l)
 {
     const struct fn_machine_sink sink = {{sizeof(sink), FN_MAGIC_MACHINE_SINK}, take, l};
@@ -129,6 +154,7 @@ static int list(struct instance *in, struct fn_op *op, const char *group, struct
 
     l->n = 0;
     l->closed = false;
+    claim(in, op, group);
     on_worker(in, "list", op, call_list, &c);
     l->result = c.result;
     l->closed = true;

@@ -56,11 +56,17 @@ plugins:
     return e
   }
 
-  // A second manager of the same groups and machines, with a load balancer: { npm, lb }.
+  // A second manager of the same groups and machines, with a load balancer.
   async rival(functions) {
     const at = await places()
-    const npm = await Fnd.start('rival', at.port, this.manager(at))
-    return { npm, lb: await startLb({ name: 'lb-of-rival', functions, pool: `{ use: npm, address: "127.0.0.1:${at.grpc}", interval: 200ms }` }) }
+    const other = Object.assign(new Elastic(), { socket: at.socket })
+    other.npm = await Fnd.start('rival', at.port, this.manager(at))
+    other.lb = await startLb({ name: 'lb-of-rival', functions, pool: `{ use: npm, address: "127.0.0.1:${at.grpc}", interval: 200ms }` })
+    other.stop = async () => {
+      await other.lb.stop()
+      await other.npm.stop()
+    }
+    return other
   }
 
   async cli(...args) {

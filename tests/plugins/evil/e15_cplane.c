@@ -80,8 +80,10 @@ static int remove_machine(void *inst, struct fn_op *op, const char *group, const
     return 0;
 }
 
-static const struct fn_cplane_ops ops = { FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
-                                          list_machines, provision, remove_machine };
+static const struct fn_cplane_ops ops = { .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
+                                          .list = list_machines,
+                                          .provision = provision,
+                                          .remove = remove_machine };
 EVIL_FACTORY(evil, FN_KIND_CONTROL_PLANE, FN_CPLANE, NULL, &ops, evil_turns_create, free);
 
 #define EVIL_FACTORIES &evil

@@ -92,8 +92,10 @@ static int remove_machine(void *inst, struct fn_op *op, const char *group, const
     return r;
 }
 
-static const struct fn_cplane_ops ops = { FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE), list,
-                                          provision, remove_machine };
+static const struct fn_cplane_ops ops = { .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
+                                          .list = list,
+                                          .provision = provision,
+                                          .remove = remove_machine };
 
 static const struct fn_need needs[] = { { "fn.op", 1, 0, 0 },
                                         { "fn.exec", 1, 0, 0 },

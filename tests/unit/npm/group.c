@@ -70,6 +70,7 @@ static void answer(const struct npm_action *a)
         }
         step((struct npm_event){ .kind = cloud.list_fails ? NPM_LIST_FAILED : NPM_LISTED,
                                  .n = cloud.n,
+                                 .standby = cloud.others,
                                  .machines = cloud.list });
         break;
     case NPM_DO_PROVISION:

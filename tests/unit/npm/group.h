@@ -22,7 +22,7 @@ struct cloud {
     uint64_t last_request;
     uint32_t last_n, made_all_the_same;
     bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost, deaf_status,
-        deaf_provision, deaf_list;
+        deaf_provision, deaf_list, others;
     uint32_t active;
     uint32_t deliver_max;
 };

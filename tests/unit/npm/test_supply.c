@@ -29,6 +29,28 @@ START_TEST(a_restart_buys_no_second_fleet)
 }
 END_TEST
 
+/* F28: another manager acts for the group. What it does is used, and nothing is added to it. */
+START_TEST(a_manager_that_stands_by_adds_and_removes_nothing)
+{
+    cloud.others = true;
+    cloud_add();
+    cloud_add();
+    pass(60, 5 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert(figures().standby);
+    pass(200, 0); /* beyond the cool-down */
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert_uint_eq(cloud.provisions, 0);
+    ck_assert_uint_eq(cloud.removes, 0);
+    cloud.others = false;
+    pass(200, 0);
+    ck_assert(!figures().standby);
+    ck_assert_uint_eq(cloud.removes, 2);
+    pass(10, RUNNER_MB);
+    ck_assert_uint_eq(cloud.provisions, 1);
+}
+END_TEST
+
 /* M4: asked capacity that never comes is asked again, at most expired_max times at full speed. */
 START_TEST(a_request_that_brings_nothing_expires)
 {
@@ -292,6 +314,7 @@ TCase *supply_tests(void)
     tcase_add_checked_fixture(t, group_setup, group_teardown);
     tcase_add_test(t, nothing_is_bought_before_it_settled);
     tcase_add_test(t, a_restart_buys_no_second_fleet);
+    tcase_add_test(t, a_manager_that_stands_by_adds_and_removes_nothing);
     tcase_add_test(t, a_request_that_brings_nothing_expires);
     tcase_add_test(t, a_failing_control_plane_is_asked_ever_more_slowly);
     tcase_add_test(t, a_repeated_request_is_the_same_to_the_letter);
