@@ -494,6 +494,21 @@ void rcall_ended(struct rcall *rc)
     }
 }
 
+/* An answer may still be in the socket of a container that exited. */
+static void await_answer(struct rcall *rc)
+{
+    int64_t by = env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns;
+
+    rc->moved = false;
+    container_arm(rc->c, by < rc->deadline_ns ? by : rc->deadline_ns);
+}
+
+/* It does not say that there is no more of it: its caller reads slowly. */
+static bool is_answer_on_its_way(const struct rcall *rc)
+{
+    return rc->exit_seen && (rc->paused || rc->moved);
+}
+
 void rcall_container_exited(struct rcall *rc)
 {
     if (rc->state == RC_ENDING) {
@@ -503,11 +518,9 @@ void rcall_container_exited(struct rcall *rc)
         run_again(rc);
     } else if (rc->waits_exit) {
         conclude_broken(rc);
-    } else { /* an answer may still be in the socket */
-        int64_t by = env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns;
-
+    } else {
         rc->exit_seen = true;
-        container_arm(rc->c, by < rc->deadline_ns ? by : rc->deadline_ns);
+        await_answer(rc);
     }
 }
 
@@ -524,7 +537,11 @@ void rcall_deadline(struct rcall *rc)
         hand_back(rc, ENGAGE_REASON_START, "no connection to the function in time");
         return;
     }
-    if (rc->waits_exit || rc->exit_seen) {
+    if (is_answer_on_its_way(rc) && env_now_ns(rc->r->env) < rc->deadline_ns) {
+        await_answer(rc);
+        return;
+    }
+    if (rc->waits_exit || (rc->exit_seen && !is_answer_on_its_way(rc))) {
         rc->end.end = rc->waits_exit ? rc->end.end : FNSOCK_CLOSED_EARLY;
         conclude_broken(rc);
         return;
@@ -598,7 +615,7 @@ void rcall_gone(struct rcall *rc)
     } else if (rc->state == RC_RUN) {
         rc->discard = true;
         if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {
-            rc->r->deps.fnsock->pause(rc->ex, false); /* runs to its end, unheard */
+            rcall_pause(rc, false); /* runs to its end, unheard */
         } else {
             rcall_drop(rc);
         }

@@ -232,11 +232,10 @@ struct rcall {
     struct fnsock_exchange *ex;
     struct buf body;      /* not yet proven to have reached a function */
     bool body_complete;   /* `body` is everything that came: it can be sent again */
-    bool eof;             /* the last frame came */
-    bool eof_sent;
+    bool eof, eof_sent;   /* the last frame came; it was handed over */
+    bool paused, moved;   /* its answer waits for the caller; or moved since the last look */
     bool fn_full;         /* fnsock said full */
-    bool head_seen;
-    bool start_sent;
+    bool head_seen, start_sent;
     bool discard;         /* the answer is not for the caller */
     bool began;           /* listeners before() passed */
     bool own_launch;      /* a container was started for it */
@@ -277,6 +276,7 @@ int rcall_on_try(void *endpoint, struct engage_session *s, const struct engage_t
 void rcall_on_body(void *ud, const void *data, size_t len, bool eof);
 void rcall_on_writable(void *ud);
 void rcall_on_gone(void *ud);
+void rcall_pause(struct rcall *rc, bool paused); /* reading the answer of its exchange */
 /* A call of `s`, in r->calls; more is to be filled in. NULL when out of memory. */
 struct rcall *rcall_begin(struct runner *r, const struct engage_server *server,
                           struct engage_session *s);

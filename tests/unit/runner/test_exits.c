@@ -163,6 +163,44 @@ START_TEST(who_is_killed_did_not_die_by_itself)
 }
 END_TEST
 
+/* The whole answer is in the socket; the caller reads it when its container is gone for long. */
+START_TEST(an_answer_is_not_cut_when_its_container_exits)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ok", .timeout_s = 10 });
+
+    w->hellos = 1;
+    w->rest_ns = 200 * ENV_MS;
+    s->full = true;
+    world_run_ms(w, 500);
+    ck_assert_uint_eq(s->data_bytes, 5);
+    world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_CODE, 0);
+    world_run_ms(w, 2000);
+    ck_assert_int_eq(s->finishes, 0);
+    w->cb.on_writable(s->ud);
+    world_run_ms(w, 500);
+    ck_assert(s->success);
+    world_destroy(w);
+}
+END_TEST
+
+/* Nobody reads it in the time of the call. */
+START_TEST(an_answer_that_is_not_read_runs_out_of_time)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ok", .timeout_s = 10 });
+
+    w->hellos = 1;
+    s->full = true;
+    world_run_ms(w, 500);
+    world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_CODE, 0);
+    world_run_ms(w, 10000);
+    ck_assert_int_eq(s->code, 504);
+    ck_assert_str_eq(s->text, "Timed out");
+    world_destroy(w);
+}
+END_TEST
+
 TCase *exits_tests(void)
 {
     TCase *t = tcase_create("exits");
@@ -174,6 +212,8 @@ TCase *exits_tests(void)
     tcase_add_test(t, exit_while_idle);
     tcase_add_test(t, exit_in_a_call);
     tcase_add_test(t, exit_behind_an_answer);
+    tcase_add_test(t, an_answer_is_not_cut_when_its_container_exits);
+    tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
     tcase_add_loop_test(t, deaths_in_a_row_are_the_functions, 0, 2);
     tcase_add_test(t, who_is_killed_did_not_die_by_itself);
     return t;

@@ -111,6 +111,7 @@ struct world {
     struct engage_session own; /* the last call */
     const char *own_what;      /* their X-Do */
     uint32_t hellos;           /* in an answer */
+    int64_t rest_ns;           /* from when a caller reads again to the end of its answer */
     bool no_file;              /* none exists */
     char last_body[128];
     struct fn_task last_task;  /* without its texts */
