@@ -102,6 +102,13 @@ static void count_outcome(struct rcall *rc, int http)
     }
 }
 
+/* Also of an exchange that still runs. */
+static uint64_t bytes_to_function(const struct rcall *rc)
+{
+    return rc->bytes_to_function +
+           (rc->ex && !rc->ended ? rc->r->deps.fnsock->sent(rc->ex) : 0);
+}
+
 static void log_failure(struct rcall *rc, int http, const char *text)
 {
     struct container *c = rc->c;
@@ -200,9 +207,16 @@ void rcall_free(struct rcall *rc)
     runner_drain_check(r);
 }
 
+/* The function has had something of it, or answered. */
+static bool has_run(const struct rcall *rc)
+{
+    return rc->head_seen || bytes_to_function(rc) > 0;
+}
+
 void rcall_unrun(struct rcall *rc, bool keep)
 {
     struct container *c = rc->c;
+    bool ran = has_run(rc);
 
     rspans_ran(rc);
     if (rc->ex) {
@@ -212,10 +226,12 @@ void rcall_unrun(struct rcall *rc, bool keep)
     if (c) {
         rc->c = NULL;
         rspans_kept_id(rc, c->ran_trace);
-        slots_ran(c->q, env_now_ns(rc->r->env) - rc->run_ns);
+        if (ran) {
+            slots_ran(c->q, env_now_ns(rc->r->env) - rc->run_ns);
+        }
         rc->r->counts.running--;
         metric_add(rc->r->metrics.running, -1);
-        container_release(c, keep);
+        container_release(c, keep, ran);
     }
 }
 

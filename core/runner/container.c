@@ -470,11 +470,11 @@ void container_take(struct container *c, struct rcall *rc)
     }
 }
 
-void container_release(struct container *c, bool keep)
+void container_release(struct container *c, bool keep, bool ran)
 {
     c->call = NULL;
     container_arm(c, DUE_NEVER);
-    if (keep) {
+    if (keep && ran) {
         c->served = true;
         c->q->stillborn = 0;
     }

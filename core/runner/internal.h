@@ -107,8 +107,8 @@ bool container_stillborn(struct container *c);
 bool container_ended_by_itself(const struct container *c); /* nobody killed it */
 /* Gives it to a call: dispatches now, or after a thaw. The container is idle. */
 void container_take(struct container *c, struct rcall *rc);
-/* The call is over; keep = the function is idle and healthy. */
-void container_release(struct container *c, bool keep);
+/* The call is over. keep: the function is idle and healthy; ran: it had something of the call. */
+void container_release(struct container *c, bool keep, bool ran);
 /* Removes it in whatever state it is; waiting calls are not told. */
 void container_close(struct container *c);
 /* Gives up what a closed container still waits for. A creation that is given up may have made a

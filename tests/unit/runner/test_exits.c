@@ -151,6 +151,25 @@ START_TEST(deaths_in_a_row_are_the_functions)
 }
 END_TEST
 
+static void with_listener(struct world *w)
+{
+    w->with_listener = true;
+}
+
+/* Its container has not served before it read something. */
+START_TEST(a_refused_call_does_not_stand_for_one_that_was_served)
+{
+    struct world *w = world_create(with_listener);
+
+    w->listener_refuses = true;
+    ck_assert_int_eq(call_of(w, "ok")->code, 403);
+    w->listener_refuses = false;
+    expect_exit(call_of(w, "dies"));
+    ck_assert_uint_eq(w->creates, 3);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(who_is_killed_did_not_die_by_itself)
 {
     struct world *w = world_create(NULL);
@@ -215,6 +234,7 @@ TCase *exits_tests(void)
     tcase_add_test(t, an_answer_is_not_cut_when_its_container_exits);
     tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
     tcase_add_loop_test(t, deaths_in_a_row_are_the_functions, 0, 2);
+    tcase_add_test(t, a_refused_call_does_not_stand_for_one_that_was_served);
     tcase_add_test(t, who_is_killed_did_not_die_by_itself);
     return t;
 }
