@@ -123,7 +123,7 @@ static void log_failure(struct rcall *rc, int http, const char *text)
         "trace_id", spans_trace_id(rc->traced.spans), "app_id", rc->call.app_id, "fn_id",
         rc->call.fn_id, "container_id", c ? c->id : NULL, "code", log_num(http), "error", text,
         "reason", rc->why, "user", rc->end_user ? "true" : "false", "outcome",
-        outcome_names[rc->outcome], "bytes_to_function", log_num((int64_t)rc->bytes_to_function),
+        outcome_names[rc->outcome], "bytes_to_function", log_num((int64_t)bytes_to_function(rc)),
         "fn_request_id", rc->request_id, "output", c ? output_tail(&c->output, TAIL_BYTES) : NULL,
         (char *)NULL);
 }

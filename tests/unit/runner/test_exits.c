@@ -2,6 +2,7 @@
 #include "suites.h"
 #include "world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(refused_connection_moves_on)
@@ -220,6 +221,33 @@ START_TEST(an_answer_that_is_not_read_runs_out_of_time)
 }
 END_TEST
 
+static char failure[1024]; /* the last line about a call */
+
+static void note_failure(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+{
+    (void)level;
+    (void)wall_ns;
+    if (strstr(line, "call failed")) {
+        snprintf(failure, sizeof(failure), "%.*s", (int)len, line);
+    }
+}
+
+/* Its exchange still runs when the call is told. */
+START_TEST(the_line_of_a_failure_counts_what_a_function_has)
+{
+    const struct log_config noted = { .level = FN_LOG_INFO, .fd = 2, .sink = note_failure };
+    const struct log_config plain = { .level = FN_LOG_ERROR, .fd = 2 };
+    struct world *w = world_create(NULL);
+
+    log_setup(&noted);
+    world_call(w, (struct call_spec){ .what = "never", .timeout_s = 1 });
+    world_run_ms(w, 2000);
+    log_setup(&plain);
+    ck_assert_msg(strstr(failure, "bytes_to_function=100\n"), "%s", failure);
+    world_destroy(w);
+}
+END_TEST
+
 TCase *exits_tests(void)
 {
     TCase *t = tcase_create("exits");
@@ -233,6 +261,7 @@ TCase *exits_tests(void)
     tcase_add_test(t, exit_behind_an_answer);
     tcase_add_test(t, an_answer_is_not_cut_when_its_container_exits);
     tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
+    tcase_add_test(t, the_line_of_a_failure_counts_what_a_function_has);
     tcase_add_loop_test(t, deaths_in_a_row_are_the_functions, 0, 2);
     tcase_add_test(t, a_refused_call_does_not_stand_for_one_that_was_served);
     tcase_add_test(t, who_is_killed_did_not_die_by_itself);
