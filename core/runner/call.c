@@ -490,7 +490,11 @@ static void rcall_send_start(struct rcall *rc, int status, const struct headers 
 
     if (h && h->n) {
         passed = arena_alloc(&rc->arena, h->n * sizeof(*passed));
-        for (uint32_t i = 0; passed && i < h->n; i++) {
+        if (!passed) { /* without them an error of the function would be a 200 */
+            rcall_lost(rc);
+            return;
+        }
+        for (uint32_t i = 0; i < h->n; i++) {
             if (!header_is_hop_by_hop(h->items[i].name, h->items[i].value)) {
                 passed[start.n_headers++] = h->items[i];
             }

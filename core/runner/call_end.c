@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define TAIL_BYTES 2048
+#define TEXT_LOST  "RUN424 no memory for the call at its runner; it may have run once"
 
 /* ---- listeners ----------------------------------------------------------------------------- */
 
@@ -280,17 +281,10 @@ void rcall_refuse(struct rcall *rc, const struct fn_error *err)
     end_soon(rc, OUTCOME_NOT_EXECUTED, http, err->blame == FN_BLAME_USER);
 }
 
-void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
+void rcall_lost(struct rcall *rc)
 {
-    char text[512];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    rc->end_text = arena_strdup(&rc->arena, text);
-    rc->tainted = true;
-    end_soon(rc, OUTCOME_FAILED, http_status, user);
+    rc->end_text = TEXT_LOST;
+    end_soon(rc, OUTCOME_UNKNOWN, 502, false);
 }
 
 /* ---- before the run ------------------------------------------------------------------------ */
@@ -375,7 +369,7 @@ static void conclude_lost(struct rcall *rc)
 {
     rc->outcome = OUTCOME_UNKNOWN;
     rc->end_user = false;
-    conclude(rc, 502, "RUN424 no memory for the call at its runner; it may have run once", false);
+    conclude(rc, 502, TEXT_LOST, false);
 }
 
 /* Complete answer: what the function said decides; a healthy container is kept. */

@@ -296,9 +296,7 @@ int listeners_before(struct rcall *rc, struct fn_error *reterr);
 void rcall_nack(struct rcall *rc, enum engage_reason reason, const char *why);
 /* (soon) Nothing will be run: the error of a check. */
 void rcall_refuse(struct rcall *rc, const struct fn_error *err);
-/* (soon) Fails and taints the container. */
-void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void rcall_lost(struct rcall *rc); /* (soon) No memory for the answer */
 /* (soon) A waiting call, already out of its queue. */
 void rcall_launch_failed(struct rcall *rc, enum engage_reason reason, const struct fn_error *why);
 /* Lost its container with nothing sent: another one, or a refusal. */

@@ -221,6 +221,26 @@ START_TEST(an_answer_that_is_not_read_runs_out_of_time)
 }
 END_TEST
 
+/* Fn-Http-Status is among them. */
+START_TEST(an_answer_does_not_lose_its_headers)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ms-50" });
+    struct rcall *rc = s->ud;
+
+    world_run_ms(w, 80);
+    ck_assert_int_eq(rc->state, RC_RUN);
+    rc->arena.limit_bytes = 1;
+    while (arena_alloc(&rc->arena, 16)) {
+    }
+    world_run_ms(w, 100);
+    ck_assert_int_eq(s->starts, 0);
+    ck_assert_int_eq(s->code, 502);
+    ck_assert_msg(strncmp(s->text, "RUN424", 6) == 0 && !s->user, "%s", s->text);
+    world_destroy(w);
+}
+END_TEST
+
 static char failure[1024]; /* the last line about a call */
 
 static void note_failure(uint32_t level, int64_t wall_ns, const char *line, size_t len)
@@ -261,6 +281,7 @@ TCase *exits_tests(void)
     tcase_add_test(t, exit_behind_an_answer);
     tcase_add_test(t, an_answer_is_not_cut_when_its_container_exits);
     tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
+    tcase_add_test(t, an_answer_does_not_lose_its_headers);
     tcase_add_test(t, the_line_of_a_failure_counts_what_a_function_has);
     tcase_add_loop_test(t, deaths_in_a_row_are_the_functions, 0, 2);
     tcase_add_test(t, a_refused_call_does_not_stand_for_one_that_was_served);
