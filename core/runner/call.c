@@ -420,12 +420,19 @@ void rcall_submit(struct rcall *rc, const void *body, size_t len)
     }
 }
 
+void rcall_pause(struct rcall *rc, bool paused)
+{
+    rc->paused = paused;
+    rc->moved = true;
+    rc->r->deps.fnsock->pause(rc->ex, paused);
+}
+
 void rcall_on_writable(void *ud)
 {
     struct rcall *rc = ud;
 
     if (rc->state == RC_RUN && rc->ex) {
-        rc->r->deps.fnsock->pause(rc->ex, false);
+        rcall_pause(rc, false);
     }
 }
 
@@ -483,7 +490,11 @@ static void rcall_send_start(struct rcall *rc, int status, const struct headers 
 
     if (h && h->n) {
         passed = arena_alloc(&rc->arena, h->n * sizeof(*passed));
-        for (uint32_t i = 0; passed && i < h->n; i++) {
+        if (!passed) { /* without them an error of the function would be a 200 */
+            rcall_lost(rc);
+            return;
+        }
+        for (uint32_t i = 0; i < h->n; i++) {
             if (!header_is_hop_by_hop(h->items[i].name, h->items[i].value)) {
                 passed[start.n_headers++] = h->items[i];
             }
@@ -526,9 +537,10 @@ static void rcall_on_data(void *ud, const void *data, size_t len)
 {
     struct rcall *rc = ud;
 
+    rc->moved = true;
     if (rc->state == RC_RUN && rc->start_sent && !rc->discard && !rc->call.detached &&
         rc->server->send_data(rc->session, data, len) > 0) {
-        rc->r->deps.fnsock->pause(rc->ex, true);
+        rcall_pause(rc, true);
     }
 }
 
@@ -607,7 +619,7 @@ static void start_run(struct rcall *rc)
         rcall_nack(rc, ENGAGE_REASON_MEMORY, "out of memory");
         return;
     }
-    rc->ended = rc->waits_exit = rc->exit_seen = false; /* of an exchange before */
+    rc->ended = rc->waits_exit = rc->exit_seen = rc->paused = false; /* of an exchange before */
     rc->eof_sent = false;
     rc->fn_full = false;
     send_body(rc, rc->body.data, rc->body.len);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define TAIL_BYTES 2048
+#define TEXT_LOST  "RUN424 no memory for the call at its runner; it may have run once"
 
 /* ---- listeners ----------------------------------------------------------------------------- */
 
@@ -102,6 +103,13 @@ static void count_outcome(struct rcall *rc, int http)
     }
 }
 
+/* Also of an exchange that still runs. */
+static uint64_t bytes_to_function(const struct rcall *rc)
+{
+    return rc->bytes_to_function +
+           (rc->ex && !rc->ended ? rc->r->deps.fnsock->sent(rc->ex) : 0);
+}
+
 static void log_failure(struct rcall *rc, int http, const char *text)
 {
     struct container *c = rc->c;
@@ -116,7 +124,7 @@ static void log_failure(struct rcall *rc, int http, const char *text)
         "trace_id", spans_trace_id(rc->traced.spans), "app_id", rc->call.app_id, "fn_id",
         rc->call.fn_id, "container_id", c ? c->id : NULL, "code", log_num(http), "error", text,
         "reason", rc->why, "user", rc->end_user ? "true" : "false", "outcome",
-        outcome_names[rc->outcome], "bytes_to_function", log_num((int64_t)rc->bytes_to_function),
+        outcome_names[rc->outcome], "bytes_to_function", log_num((int64_t)bytes_to_function(rc)),
         "fn_request_id", rc->request_id, "output", c ? output_tail(&c->output, TAIL_BYTES) : NULL,
         (char *)NULL);
 }
@@ -200,9 +208,16 @@ void rcall_free(struct rcall *rc)
     runner_drain_check(r);
 }
 
+/* The function has had something of it, or answered. */
+static bool has_run(const struct rcall *rc)
+{
+    return rc->head_seen || bytes_to_function(rc) > 0;
+}
+
 void rcall_unrun(struct rcall *rc, bool keep)
 {
     struct container *c = rc->c;
+    bool ran = has_run(rc);
 
     rspans_ran(rc);
     if (rc->ex) {
@@ -212,10 +227,12 @@ void rcall_unrun(struct rcall *rc, bool keep)
     if (c) {
         rc->c = NULL;
         rspans_kept_id(rc, c->ran_trace);
-        slots_ran(c->q, env_now_ns(rc->r->env) - rc->run_ns);
+        if (ran) {
+            slots_ran(c->q, env_now_ns(rc->r->env) - rc->run_ns);
+        }
         rc->r->counts.running--;
         metric_add(rc->r->metrics.running, -1);
-        container_release(c, keep);
+        container_release(c, keep, ran);
     }
 }
 
@@ -264,17 +281,10 @@ void rcall_refuse(struct rcall *rc, const struct fn_error *err)
     end_soon(rc, OUTCOME_NOT_EXECUTED, http, err->blame == FN_BLAME_USER);
 }
 
-void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
+void rcall_lost(struct rcall *rc)
 {
-    char text[512];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    rc->end_text = arena_strdup(&rc->arena, text);
-    rc->tainted = true;
-    end_soon(rc, OUTCOME_FAILED, http_status, user);
+    rc->end_text = TEXT_LOST;
+    end_soon(rc, OUTCOME_UNKNOWN, 502, false);
 }
 
 /* ---- before the run ------------------------------------------------------------------------ */
@@ -359,7 +369,7 @@ static void conclude_lost(struct rcall *rc)
 {
     rc->outcome = OUTCOME_UNKNOWN;
     rc->end_user = false;
-    conclude(rc, 502, "RUN424 no memory for the call at its runner; it may have run once", false);
+    conclude(rc, 502, TEXT_LOST, false);
 }
 
 /* Complete answer: what the function said decides; a healthy container is kept. */
@@ -494,6 +504,21 @@ void rcall_ended(struct rcall *rc)
     }
 }
 
+/* An answer may still be in the socket of a container that exited. */
+static void await_answer(struct rcall *rc)
+{
+    int64_t by = env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns;
+
+    rc->moved = false;
+    container_arm(rc->c, by < rc->deadline_ns ? by : rc->deadline_ns);
+}
+
+/* It does not say that there is no more of it: its caller reads slowly. */
+static bool is_answer_on_its_way(const struct rcall *rc)
+{
+    return rc->exit_seen && (rc->paused || rc->moved);
+}
+
 void rcall_container_exited(struct rcall *rc)
 {
     if (rc->state == RC_ENDING) {
@@ -503,11 +528,9 @@ void rcall_container_exited(struct rcall *rc)
         run_again(rc);
     } else if (rc->waits_exit) {
         conclude_broken(rc);
-    } else { /* an answer may still be in the socket */
-        int64_t by = env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns;
-
+    } else {
         rc->exit_seen = true;
-        container_arm(rc->c, by < rc->deadline_ns ? by : rc->deadline_ns);
+        await_answer(rc);
     }
 }
 
@@ -524,7 +547,11 @@ void rcall_deadline(struct rcall *rc)
         hand_back(rc, ENGAGE_REASON_START, "no connection to the function in time");
         return;
     }
-    if (rc->waits_exit || rc->exit_seen) {
+    if (is_answer_on_its_way(rc) && env_now_ns(rc->r->env) < rc->deadline_ns) {
+        await_answer(rc);
+        return;
+    }
+    if (rc->waits_exit || (rc->exit_seen && !is_answer_on_its_way(rc))) {
         rc->end.end = rc->waits_exit ? rc->end.end : FNSOCK_CLOSED_EARLY;
         conclude_broken(rc);
         return;
@@ -598,7 +625,7 @@ void rcall_gone(struct rcall *rc)
     } else if (rc->state == RC_RUN) {
         rc->discard = true;
         if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {
-            rc->r->deps.fnsock->pause(rc->ex, false); /* runs to its end, unheard */
+            rcall_pause(rc, false); /* runs to its end, unheard */
         } else {
             rcall_drop(rc);
         }

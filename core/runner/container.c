@@ -33,6 +33,7 @@
 #define CLOSE_BACKOFF_MAX_NS (30 * ENV_S)
 #define REMOVAL_USUAL_NS     (3 * ENV_S) /* nobody is promised the room of one that takes longer */
 #define RESERVE_WAIT_NS      (10 * ENV_S)
+#define THAW_TURNS           2 /* freeze_timeouts that a thaw waits for its place */
 #define STILLBORN_MAX        3 /* containers that end before a call; then its caller is told why */
 #define TAIL_BYTES           2048
 #define HINT "please ensure you are using the latest fdk and check the logs"
@@ -444,6 +445,7 @@ static void run_call(struct container *c)
 
 static void thaw(struct container *c)
 {
+    container_arm(c, env_now_ns(c->r->env) + THAW_TURNS * c->r->opt.freeze_timeout_ns);
     ctr_enter(c, CTR_THAW);
     engine_call(c, OP_THAW);
 }
@@ -468,11 +470,11 @@ void container_take(struct container *c, struct rcall *rc)
     }
 }
 
-void container_release(struct container *c, bool keep)
+void container_release(struct container *c, bool keep, bool ran)
 {
     c->call = NULL;
     container_arm(c, DUE_NEVER);
-    if (keep) {
+    if (keep && ran) {
         c->served = true;
         c->q->stillborn = 0;
     }
@@ -566,6 +568,15 @@ static void thaw_failed(struct container *c)
     }
     if (rc) {
         rcall_again(rc, "container could not be thawed");
+    }
+}
+
+/* The engine watches one that has begun. */
+static void thaw_tick(struct container *c)
+{
+    if (engine_uncall(c)) {
+        err_set(&c->op.err, FN_E_UNAVAILABLE, "freezes and thaws before it do not return");
+        thaw_failed(c);
     }
 }
 
@@ -870,6 +881,9 @@ static void container_tick(struct env_timer *t)
         break;
     case CTR_FROZEN:
         idle_over(c);
+        break;
+    case CTR_THAW:
+        thaw_tick(c);
         break;
     case CTR_BUSY:
         rcall_deadline(c->call);

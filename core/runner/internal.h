@@ -107,8 +107,8 @@ bool container_stillborn(struct container *c);
 bool container_ended_by_itself(const struct container *c); /* nobody killed it */
 /* Gives it to a call: dispatches now, or after a thaw. The container is idle. */
 void container_take(struct container *c, struct rcall *rc);
-/* The call is over; keep = the function is idle and healthy. */
-void container_release(struct container *c, bool keep);
+/* The call is over. keep: the function is idle and healthy; ran: it had something of the call. */
+void container_release(struct container *c, bool keep, bool ran);
 /* Removes it in whatever state it is; waiting calls are not told. */
 void container_close(struct container *c);
 /* Gives up what a closed container still waits for. A creation that is given up may have made a
@@ -232,11 +232,10 @@ struct rcall {
     struct fnsock_exchange *ex;
     struct buf body;      /* not yet proven to have reached a function */
     bool body_complete;   /* `body` is everything that came: it can be sent again */
-    bool eof;             /* the last frame came */
-    bool eof_sent;
+    bool eof, eof_sent;   /* the last frame came; it was handed over */
+    bool paused, moved;   /* its answer waits for the caller; or moved since the last look */
     bool fn_full;         /* fnsock said full */
-    bool head_seen;
-    bool start_sent;
+    bool head_seen, start_sent;
     bool discard;         /* the answer is not for the caller */
     bool began;           /* listeners before() passed */
     bool own_launch;      /* a container was started for it */
@@ -277,6 +276,7 @@ int rcall_on_try(void *endpoint, struct engage_session *s, const struct engage_t
 void rcall_on_body(void *ud, const void *data, size_t len, bool eof);
 void rcall_on_writable(void *ud);
 void rcall_on_gone(void *ud);
+void rcall_pause(struct rcall *rc, bool paused); /* reading the answer of its exchange */
 /* A call of `s`, in r->calls; more is to be filled in. NULL when out of memory. */
 struct rcall *rcall_begin(struct runner *r, const struct engage_server *server,
                           struct engage_session *s);
@@ -296,9 +296,7 @@ int listeners_before(struct rcall *rc, struct fn_error *reterr);
 void rcall_nack(struct rcall *rc, enum engage_reason reason, const char *why);
 /* (soon) Nothing will be run: the error of a check. */
 void rcall_refuse(struct rcall *rc, const struct fn_error *err);
-/* (soon) Fails and taints the container. */
-void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void rcall_lost(struct rcall *rc); /* (soon) No memory for the answer */
 /* (soon) A waiting call, already out of its queue. */
 void rcall_launch_failed(struct rcall *rc, enum engage_reason reason, const struct fn_error *why);
 /* Lost its container with nothing sent: another one, or a refusal. */

@@ -401,6 +401,7 @@ void operator_start(struct runner *r)
 void operator_forget_timers(struct runner *r)
 {
     env_timer_clear(r->env, &r->feed.pause);
+    env_undefer(r->env, &r->read.failed);
 }
 
 /* ---- lines that the plugin has --------------------------------------------------------------- */
@@ -470,6 +471,12 @@ static void read_done(struct env_work *w)
     take_turn(rd->r);
 }
 
+/* Whoever asks may be about to go over readers, which done() frees. */
+static void read_failed(struct env_task *t)
+{
+    read_tell(container_of(t, struct runner, read.failed));
+}
+
 static const char *copy_id(struct operator_read *rd, const char *id)
 {
     const char *copy = id ? arena_strdup(&rd->arena, id) : NULL;
@@ -501,7 +508,7 @@ void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor,
     rd->work = (struct env_work){ .run = run_read, .done = read_done, .lane = ENV_LANE_FAST };
     rd->asking = true;
     if (rd->result < 0) {
-        read_tell(r);
+        env_defer(r->env, &rd->failed);
     } else {
         take_turn(r);
     }
@@ -551,10 +558,10 @@ static void take_turn(struct runner *r)
             feed_tell(r);
         }
     }
-    if (rd->asking && !has_lane(r)) {
+    if (rd->asking && !has_lane(r) && rd->result == 0) {
         rd->running = begin_work(r, &rd->work, OPERATOR_READ_NS, &rd->result, &rd->error);
         if (!rd->running) {
-            read_tell(r);
+            env_defer(r->env, &rd->failed);
         }
     }
 }
@@ -580,6 +587,7 @@ void operator_init(struct runner *r)
     arena_init(&r->read.arena, 0);
     r->feed.r = r;
     r->read.r = r;
+    r->read.failed.cb = read_failed;
     r->feed.pause.cb = feed_on_pause;
 }
 

@@ -49,7 +49,7 @@ static const struct fn_opt rows[] = {
          "handed back to the load balancer. Go Fn has no limit."),
     LIVE("freeze_timeout", DURATION, AT(freeze_timeout_ns), "2s", 10 * MS, MIN,
          "Time for the container engine to freeze or thaw a container; then the container is "
-         "given up. Go Fn has no limit."),
+         "given up, as is one whose thaw finds no turn within twice that. Go Fn has no limit."),
     LIVE("parallel_starts_max", INT32, AT(parallel_starts_max), "8", 1, 1000,
          "Maximum number of containers that are created or started at a time, and of those that "
          "are removed at a time; others wait. One app may use as many of these places as are "

@@ -276,6 +276,7 @@ struct operator_read {
     void (*done)(struct runner *r);
     bool asking;  /* from operator_read() to done() */
     bool running; /* a lane has it */
+    struct env_task failed; /* tells that none will */
     const struct fn_log_line *const *lines; /* the plugin's, until its next call */
     uint32_t n;
     int result;
@@ -289,7 +290,7 @@ void operator_finish(struct runner *r);
 bool operator_is_asked(const struct runner *r); /* a lane has a question */
 bool operator_has_lines(const struct runner *r); /* that the plugin has not got yet */
 bool operator_has_history(const struct runner *r);
-/* While r->read is not asking; done() follows, perhaps from inside. */
+/* While r->read is not asking; done() follows, never from inside. */
 void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor,
                    void (*done)(struct runner *r));
 void operator_on_configure(void *endpoint, struct engage_config *config);

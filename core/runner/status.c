@@ -293,6 +293,9 @@ static void serve_first(struct runner *r)
     if (ask && !s->run && !s->question.asking && status_begin(r, ask) < 0) {
         TAILQ_REMOVE(&s->asks, ask, link);
         tell_failure(r, ask, "out of memory");
+        if (!TAILQ_EMPTY(&s->asks)) {
+            env_defer(r->env, &s->next);
+        }
     }
 }
 

@@ -81,7 +81,9 @@ void cleaner_use(struct docker *d, const char *name, const char *id)
     u = u || !id ? u : used_add(d, name);
     if (u) {
         u->used_ns = engine_now_ns(d);
-        snprintf(u->id, sizeof(u->id), "%s", id ? id : u->id);
+        if (id) {
+            snprintf(u->id, sizeof(u->id), "%s", id);
+        }
     }
     pthread_mutex_unlock(&d->lock);
 }

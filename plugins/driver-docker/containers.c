@@ -220,6 +220,7 @@ static int heed_info(struct docker *d, const struct fn_task *task, struct api_se
 
     pthread_mutex_lock(&d->lock);
     settings->swappiness = d->info_known && d->info.cgroup_v1;
+    settings->no_health = d->version_asked && !d->podman;
     no_syslog = d->info_known && d->info.no_syslog;
     pthread_mutex_unlock(&d->lock);
     if (no_syslog && task->syslog_url && *task->syslog_url) {

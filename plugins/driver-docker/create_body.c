@@ -259,6 +259,11 @@ static json_t *host_config(const struct fn_task *t, const struct api_settings *s
     return host;
 }
 
+json_t *create_no_health(void)
+{
+    return json_pack("{s:[s]}", "Test", CREATE_NO_HEALTH);
+}
+
 static json_t *container_body(const struct fn_task *t, const struct api_settings *s)
 {
     json_t *body = json_object();
@@ -274,6 +279,9 @@ static json_t *container_body(const struct fn_task *t, const struct api_settings
     json_object_set_new(body, "AttachStderr", json_boolean(s->attach_output));
     json_object_set_new(body, "Env", env_list(t));
     json_object_set_new(body, "Labels", labels(t, s));
+    if (s->no_health) {
+        json_object_set_new(body, "Healthcheck", create_no_health());
+    }
     json_object_set_new(body, "HostConfig", host_config(t, s));
     return body;
 }

@@ -9,6 +9,7 @@
 #define CREATE_USER          "1000:1000"
 #define CREATE_CAP_DROP      "ALL"
 #define CREATE_SECURITY      "no-new-privileges"
+#define CREATE_NO_HEALTH     "NONE"
 #define CREATE_CPU_PERIOD_US 100000
 #define CREATE_TMPFS_MAX     96
 
@@ -23,6 +24,11 @@ json_t *create_log_config(const struct fn_task *t); /* of the app's syslog URL *
  * engine makes the source where there is none, so that a start which it had kept waiting made
  * directories anew that the runner had taken away. */
 json_t *create_socket_mount(const struct fn_task *t);
+
+/* No health check, whatever the image says. Nobody looks at what it tells, the engine would run a
+ * program in containers that wait for calls, and would go on with those whose cgroup is frozen
+ * without its knowledge. Podman makes of it a check that is asked for, with a timer of its own. */
+json_t *create_no_health(void);
 
 /* Adds to the body what drivers that wrap this one asked for. FN_E_INVALID for what cannot be
  * expressed; whether it may be is not decided here. */

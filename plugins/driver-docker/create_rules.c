@@ -420,6 +420,15 @@ static bool rule_text(struct judge *j, const json_t *v)
     return !v || allows_text(j, v);
 }
 
+static bool rule_health(struct judge *j, const json_t *v)
+{
+    json_t *own = j->s->no_health ? create_no_health() : NULL;
+    bool same = own ? json_equal(own, v) : !v;
+
+    json_decref(own);
+    return same;
+}
+
 static bool rule_bool(struct judge *j, const json_t *v)
 {
     (void)j;
@@ -553,6 +562,7 @@ static const struct rule body_rules[] = {
     { "AttachStdout", rule_bool, "extra_json", "true or false" },
     { "AttachStderr", rule_bool, "extra_json", "true or false" },
     { "Env", rule_env, "env", "texts" },
+    { "Healthcheck", rule_health, "extra_json", THE_NODES },
     { "Labels", rule_labels, "labels", "texts, and the node's own under " API_OWN_LABELS },
     { "HostConfig", rule_host, "extra_json", "an object" },
 };

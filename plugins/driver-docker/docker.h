@@ -143,6 +143,7 @@ struct docker {
     char owner[128], instance[64]; /* of this runner; "" = not told yet */
     char version[96];              /* of the engine; "" = not known yet */
     bool version_asked;            /* since it came up */
+    bool podman;                   /* as its version says */
     bool info_known;
     struct api_info info;
 

@@ -90,6 +90,20 @@ int api_parse_created(const char *body, size_t len, char ret_id[API_ID_MAX + 1],
     return r;
 }
 
+static bool has_component(const json_t *root, const char *name)
+{
+    json_t *list = json_object_get(root, "Components");
+    size_t i;
+    json_t *item;
+
+    json_array_foreach (list, i, item) {
+        if (strcmp(engine_text(item, "Name"), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int api_parse_version(const char *body, size_t len, struct api_version *ret,
                       struct fn_error *reterr)
 {
@@ -107,6 +121,7 @@ int api_parse_version(const char *body, size_t len, struct api_version *ret,
         snprintf(ret->version, sizeof(ret->version), "%s", engine_text(root, "Version"));
         snprintf(ret->api, sizeof(ret->api), "%d.%d", major, minor);
         ret->api_number = major * 100 + minor;
+        ret->podman = has_component(root, "Podman Engine");
     }
     json_decref(root);
     return r;

@@ -43,6 +43,7 @@ struct api_settings {
     const char *lock;      /* where this runner's lock is, "" = nobody could judge */
     bool attach_output;
     bool swappiness; /* the engine understands MemorySwappiness (cgroup v1) */
+    bool no_health;  /* the engine can be told to run no health check of the image */
     const struct fn_task *own; /* the host's, whatever wrappers made of it; NULL = the task */
     const struct create_rules *rules; /* what the operator allows; NULL = nothing beyond the task */
     const char *engine_socket;        /* path; "" or NULL = none */
@@ -72,6 +73,7 @@ struct api_version {
     char version[64];
     char api[16];
     int api_number; /* 1.41 -> 141 */
+    bool podman;
 };
 /* FN_E_PRECONDITION with `DOC1002 ...` when the API is too old. */
 int api_parse_version(const char *body, size_t len, struct api_version *ret,

@@ -65,6 +65,7 @@ static int learn_version(struct docker *d, struct fn_op *op, uint32_t timeout_ms
     if (r == 0) {
         pthread_mutex_lock(&d->lock);
         snprintf(d->version, sizeof(d->version), "%s (API %s)", v.version, v.api);
+        d->podman = v.podman;
         d->version_asked = true;
         pthread_mutex_unlock(&d->lock);
     }

@@ -147,7 +147,7 @@ export const mutants = [
   { name: 'R36', what: 'a second body frame is never asked for', file: runner('call.c'), by: ['B18', 'B16', 'B10'],
     text: '    } else if (!rc->eof && rc->session) {\n        rc->server->session_more(rc->session);', wrong: '    } else if (!rc->eof && !rc->session) {\n        rc->server->session_more(rc->session);' },
   { name: 'R37', what: 'an answer that waited for its reader stays where it is', file: runner('call.c'), by: ['B18', 'B15', 'B4', 'B16'],
-    text: '    if (rc->state == RC_RUN && rc->ex) {\n        rc->r->deps.fnsock->pause(rc->ex, false);', wrong: '    if (rc->state == RC_RUN && rc->ex && !rc->start_sent) {\n        rc->r->deps.fnsock->pause(rc->ex, false);' },
+    text: '    if (rc->state == RC_RUN && rc->ex) {\n        rcall_pause(rc, false);', wrong: '    if (rc->state == RC_RUN && rc->ex && !rc->start_sent) {\n        rcall_pause(rc, false);' },
   { name: 'R38', what: 'a 502 of the function is told as an answer', file: runner('call_end.c'), by: ['B4', 'B5', 'B13', 'B17'],
     text: '    if (rc->fn_status == 502) {', wrong: '    if (rc->fn_status == 503) {' },
   { name: 'R39', what: 'a refusal blames nobody for what has run', file: runner('call_end.c'), by: ['B7', 'crash'],

@@ -50,6 +50,15 @@ static bool are_texts(const struct broker_config *c, const json_t *v)
     return json_is_array(v);
 }
 
+static bool is_no_health(const struct broker_config *c, const json_t *v)
+{
+    const json_t *test = json_object_get(v, "Test");
+
+    (void)c;
+    return !v || (json_object_size(v) == 1 && json_array_size(test) == 1 &&
+                  strcmp(text_of(json_array_get(test, 0)), CREATE_NO_HEALTH) == 0);
+}
+
 static bool is_object(const struct broker_config *c, const json_t *v)
 {
     (void)c;
@@ -261,6 +270,7 @@ static const struct rule body_rules[] = {
     { "AttachStdout", may_bool, "true or false" },
     { "AttachStderr", may_bool, "true or false" },
     { "Env", are_texts, "texts" },
+    { "Healthcheck", is_no_health, CREATE_NO_HEALTH },
     { "Labels", are_labels, "texts, with " API_OWNER_LABEL " as --owner says" },
     { "HostConfig", is_object, "an object" },
 };

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TREE_FDS_MAX   16
-#define LOCK_STEP_MS   100
-#define INDEX_DEPTH    2 /* an index of indexes, as of images for several machines */
-#define MANIFESTS_MAX  64
+#define LOCK_STEP_MS  100
+#define INDEX_DEPTH   2 /* an index of indexes, as of images for several machines */
+#define MANIFESTS_MAX 64
 
 #if defined(__x86_64__)
 #define MACHINE "amd64"
@@ -42,13 +40,6 @@ struct found {
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)at;
-    return kind == FTW_DP ? rmdir(path) : unlink(path);
-}
-
 static int take_lock(struct store *s)
 {
     const struct timespec step = { 0, LOCK_STEP_MS * 1000000L };
@@ -64,18 +55,79 @@ static int take_lock(struct store *s)
                        : complain("another load has held the store for %d s", LOCK_WAIT_MS / 1000);
 }
 
-/* The lock is ours, so nobody is making anything. */
-static void remove_tmp(const char *path)
+static DIR *open_folder(int parent, const char *name)
 {
-    char tmp[PATH_BYTES];
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 
-    snprintf(tmp, sizeof(tmp), "%s/tmp", path);
-    nftw(tmp, remove_one, TREE_FDS_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    if (!d && fd >= 0) {
+        close(fd);
+    }
+    return d;
+}
+
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static bool remove_simple(int parent, const char *name)
+{
+    return unlinkat(parent, name, 0) == 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0;
+}
+
+/* Moves what the folder `name` of `top` has into `top`. True: some of it. */
+static bool move_up(int top, const char *name, unsigned long *moves)
+{
+    DIR *d = open_folder(top, name);
+    char moved[32];
+    struct dirent *e;
+    bool any = false;
+
+    while (d && (e = readdir(d))) {
+        if (!is_dots(e->d_name) && !remove_simple(dirfd(d), e->d_name)) {
+            snprintf(moved, sizeof(moved), "gone-%lu", (*moves)++);
+            any |= renameat(dirfd(d), e->d_name, top, moved) == 0;
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+    return any;
+}
+
+/* The lock is ours, so nobody is making anything. A layer may be deeper than any path is long: what
+ * is in a folder is moved up before that is removed. */
+static int remove_tmp(struct store *s, const char *path)
+{
+    DIR *top = open_folder(s->dir, "tmp");
+    unsigned long moves = 0;
+    struct dirent *e;
+    bool again = top != NULL;
+
+    while (again) {
+        again = false;
+        rewinddir(top);
+        while ((e = readdir(top))) {
+            if (!is_dots(e->d_name) && !remove_simple(dirfd(top), e->d_name)) {
+                again |= move_up(dirfd(top), e->d_name, &moves);
+                again |= remove_simple(dirfd(top), e->d_name);
+            }
+        }
+    }
+    if (top) {
+        closedir(top);
+    }
+    return unlinkat(s->dir, "tmp", AT_REMOVEDIR) < 0 && errno != ENOENT
+               ? complain("%s/tmp cannot be removed: %s", path, strerror(errno))
+               : 0;
 }
 
 static int make_tmp(struct store *s, const char *path)
 {
-    remove_tmp(path); /* of a load that was killed */
+    if (remove_tmp(s, path) < 0) { /* of a load that was killed */
+        return -1;
+    }
     if (mkdirat(s->dir, "tmp", 0700) < 0) {
         return complain("%s/tmp: %s", path, strerror(errno));
     }
@@ -106,7 +158,7 @@ static int store_open(struct store *s, const char *path)
 static void store_close(struct store *s, const char *path)
 {
     if (s->tmp >= 0) {
-        remove_tmp(path);
+        remove_tmp(s, path);
     }
     if (s->files) {
         files_close(s->files);

@@ -140,11 +140,16 @@ START_TEST(the_api_version_is_checked)
 {
     struct api_version v;
     static const char good[] = "{\"Version\":\"20.10.24+dfsg1\",\"ApiVersion\":\"1.41\"}";
+    static const char podman[] = "{\"Version\":\"4.3.1\",\"ApiVersion\":\"1.41\","
+                                 "\"Components\":[{\"Name\":\"Podman Engine\"}]}";
     static const char old[] = "{\"Version\":\"17.03\",\"ApiVersion\":\"1.30\"}";
 
     ck_assert_int_eq(api_parse_version(good, strlen(good), &v, &err), 0);
     ck_assert_int_eq(v.api_number, 141);
     ck_assert_str_eq(v.version, "20.10.24+dfsg1");
+    ck_assert(!v.podman);
+    ck_assert_int_eq(api_parse_version(podman, strlen(podman), &v, &err), 0);
+    ck_assert(v.podman);
     ck_assert_int_eq(api_parse_version(old, strlen(old), &v, &err), FN_E_PRECONDITION);
     ck_assert_str_eq(err.msg, "DOC1002 engine API 1.30; need >= 1.40");
 }

@@ -45,7 +45,8 @@ struct fn_task rules_task(void)
 char *rules_make(const struct fn_task *t, const struct fn_task *own, const struct create_rules *r)
 {
     struct api_settings s = {
-        .network = "fnd", .own = own, .rules = r, .lock = "l", .engine_socket = rules_socket
+        .network = "fnd", .own = own, .rules = r, .lock = "l", .engine_socket = rules_socket,
+        .no_health = true
     };
     char *text = NULL;
     int got;

@@ -63,7 +63,7 @@ static const char *const keys[] = {
 static const char *const tops[] = { "HostConfig", "HostConfig", "HostConfig", "hostConfig",
                                     "Image",      "User",       "Labels",     "Env",
                                     "WorkingDir", "workingDir", "Cmd",        "NetworkingConfig",
-                                    "Volumes",    "Entrypoint" };
+                                    "Volumes",    "Entrypoint", "Healthcheck", "healthcheck" };
 
 static json_t *any_mount(void)
 {
@@ -293,6 +293,7 @@ static void check_members(json_t *body, json_t *host, const struct create_rules 
                                          "AttachStderr",
                                          "Env",
                                          "Labels",
+                                         "Healthcheck",
                                          "HostConfig",
                                          "HostConfig.Mounts",
                                          "HostConfig.Devices",
@@ -326,6 +327,14 @@ static void check_members(json_t *body, json_t *host, const struct create_rules 
     }
 }
 
+static void check_no_health(json_t *health)
+{
+    json_t *none = json_pack("{s:[s]}", "Test", "NONE");
+
+    ck_assert(json_equal(health, none));
+    json_decref(none);
+}
+
 static void check_body(const char *text, const struct fn_task *t, const struct fn_task *own,
                        const struct create_rules *r)
 {
@@ -342,6 +351,7 @@ static void check_body(const char *text, const struct fn_task *t, const struct f
     ck_assert(!*seen_text(host, "Runtime") || listed(&r->runtimes, seen_text(host, "Runtime")));
     ck_assert(strcmp(type, "none") == 0 || listed(&r->log_drivers, type));
     ck_assert_str_eq(seen_text(body, "Image"), t->image);
+    check_no_health((json_t *)(uintptr_t)seen(body, "Healthcheck"));
     ck_assert_str_eq(seen_text((json_t *)(uintptr_t)seen(body, "Labels"), API_OWNER_LABEL),
                      own->owner);
     ck_assert(json_integer_value(seen(host, "Memory")) == 64 << 20);

@@ -201,6 +201,7 @@ static char *any_body(void)
                               .lock = next(2) ? "pid:[1]:2" : "",
                               .attach_output = next(2),
                               .swappiness = next(2),
+                              .no_health = next(2),
                               .rules = &rules_closed };
     uint64_t *const limits[] = { &t.mem_bytes,   &t.cpu_milli,      &t.tmpfs_bytes, &t.tmpfs_inodes,
                                  &t.fs_bytes,    &t.pids_max,       &t.nofile_max,  &t.memlock_max,
@@ -286,6 +287,8 @@ static const struct {
     { "Labels", "{}" },
     { "Labels", "{\"io.fnd.owner\":\"node-1\",\"io.fnd.other\":\"x\"}" },
     { "Entrypoint", "[\"/bin/sh\"]" },
+    { "Healthcheck", "{\"Test\":[\"CMD\",\"/x\"]}" },
+    { "Healthcheck", "{\"Test\":[\"NONE\"],\"Interval\":1}" },
     { "Volumes", "{}" },
     { "NetworkingConfig", "{}" },
     { "HostConfig", "null" },

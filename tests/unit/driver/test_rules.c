@@ -298,6 +298,9 @@ START_TEST(extra_json_finds_no_way_around)
         "\"unix:///run/docker.sock\"}}}}",
         "{\"HostConfig\":{\"LogConfig\":{\"Type\":\"fluentd\",\"type\":\"gelf\"}}}",
         "{\"HostConfig\":null}",
+        "{\"Healthcheck\":null}",
+        "{\"Healthcheck\":{\"Test\":[\"CMD\",\"/x\"]}}",
+        "{\"healthcheck\":{\"Test\":[\"CMD\",\"/x\"]}}",
         "{\"HostConfig\":[]}",
         "{\"Image\":\"evil\"}",
         "{\"image\":\"evil\"}",
@@ -488,7 +491,7 @@ END_TEST
 START_TEST(the_text_itself_is_judged)
 {
     struct fn_task t = rules_task();
-    struct api_settings s = { .network = "fnd", .lock = "l" };
+    struct api_settings s = { .network = "fnd", .lock = "l", .no_health = true };
     char *text = rules_make(&t, &t, &rules_closed);
     char *twice;
 

@@ -239,6 +239,26 @@ START_TEST(a_layer_with_another_digest_is_refused)
 }
 END_TEST
 
+/* Within the layer's own root the path is short enough; seen from the store it is too long for any call. */
+START_TEST(a_refused_layer_of_long_paths_does_not_stay)
+{
+    static const struct entry good[] = { { "f", AE_IFREG, "x" } };
+    static char path[4064];
+    const struct entry deep[] = { { path, AE_IFREG, "x" } };
+    char other[65], hash[65];
+
+    memset(path, 'p', sizeof(path) - 1);
+    for (size_t i = 253; i < sizeof(path) - 2; i += 254) {
+        path[i] = '/';
+    }
+    memset(other, 'a', 64);
+    other[64] = '\0';
+    ck_assert_int_eq(load_layer(deep, 1, other, hash), 1);
+    ck_assert_msg(strstr(output, "a layer has the SHA-256"), "%s", output);
+    ck_assert_msg(LOAD(good, hash) == 0, "%s", output);
+}
+END_TEST
+
 START_TEST(what_is_no_archive_of_images_is_refused_with_a_sentence)
 {
     static struct bytes b;
@@ -279,6 +299,7 @@ int main(void)
     tcase_add_test(t, what_names_a_path_above_is_refused);
     tcase_add_test(t, devices_and_pipes_are_left_out);
     tcase_add_test(t, a_layer_with_another_digest_is_refused);
+    tcase_add_test(t, a_refused_layer_of_long_paths_does_not_stay);
     tcase_add_test(t, what_is_no_archive_of_images_is_refused_with_a_sentence);
     suite_add_tcase(s, t);
     runner = srunner_create(s);

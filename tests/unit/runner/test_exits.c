@@ -2,6 +2,7 @@
 #include "suites.h"
 #include "world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(refused_connection_moves_on)
@@ -151,6 +152,25 @@ START_TEST(deaths_in_a_row_are_the_functions)
 }
 END_TEST
 
+static void with_listener(struct world *w)
+{
+    w->with_listener = true;
+}
+
+/* Its container has not served before it read something. */
+START_TEST(a_refused_call_does_not_stand_for_one_that_was_served)
+{
+    struct world *w = world_create(with_listener);
+
+    w->listener_refuses = true;
+    ck_assert_int_eq(call_of(w, "ok")->code, 403);
+    w->listener_refuses = false;
+    expect_exit(call_of(w, "dies"));
+    ck_assert_uint_eq(w->creates, 3);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(who_is_killed_did_not_die_by_itself)
 {
     struct world *w = world_create(NULL);
@@ -159,6 +179,91 @@ START_TEST(who_is_killed_did_not_die_by_itself)
     ck_assert_int_eq(s->code, 503);
     ck_assert_str_eq(s->details, "no connection to the function");
     ck_assert_uint_eq(w->creates, 3);
+    world_destroy(w);
+}
+END_TEST
+
+/* The whole answer is in the socket; the caller reads it when its container is gone for long. */
+START_TEST(an_answer_is_not_cut_when_its_container_exits)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ok", .timeout_s = 10 });
+
+    w->hellos = 1;
+    w->rest_ns = 200 * ENV_MS;
+    s->full = true;
+    world_run_ms(w, 500);
+    ck_assert_uint_eq(s->data_bytes, 5);
+    world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_CODE, 0);
+    world_run_ms(w, 2000);
+    ck_assert_int_eq(s->finishes, 0);
+    w->cb.on_writable(s->ud);
+    world_run_ms(w, 500);
+    ck_assert(s->success);
+    world_destroy(w);
+}
+END_TEST
+
+/* Nobody reads it in the time of the call. */
+START_TEST(an_answer_that_is_not_read_runs_out_of_time)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ok", .timeout_s = 10 });
+
+    w->hellos = 1;
+    s->full = true;
+    world_run_ms(w, 500);
+    world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_CODE, 0);
+    world_run_ms(w, 10000);
+    ck_assert_int_eq(s->code, 504);
+    ck_assert_str_eq(s->text, "Timed out");
+    world_destroy(w);
+}
+END_TEST
+
+/* Fn-Http-Status is among them. */
+START_TEST(an_answer_does_not_lose_its_headers)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ms-50" });
+    struct rcall *rc = s->ud;
+
+    world_run_ms(w, 80);
+    ck_assert_int_eq(rc->state, RC_RUN);
+    rc->arena.limit_bytes = 1;
+    while (arena_alloc(&rc->arena, 16)) {
+    }
+    world_run_ms(w, 100);
+    ck_assert_int_eq(s->starts, 0);
+    ck_assert_int_eq(s->code, 502);
+    ck_assert_msg(strncmp(s->text, "RUN424", 6) == 0 && !s->user, "%s", s->text);
+    world_destroy(w);
+}
+END_TEST
+
+static char failure[1024]; /* the last line about a call */
+
+static void note_failure(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+{
+    (void)level;
+    (void)wall_ns;
+    if (strstr(line, "call failed")) {
+        snprintf(failure, sizeof(failure), "%.*s", (int)len, line);
+    }
+}
+
+/* Its exchange still runs when the call is told. */
+START_TEST(the_line_of_a_failure_counts_what_a_function_has)
+{
+    const struct log_config noted = { .level = FN_LOG_INFO, .fd = 2, .sink = note_failure };
+    const struct log_config plain = { .level = FN_LOG_ERROR, .fd = 2 };
+    struct world *w = world_create(NULL);
+
+    log_setup(&noted);
+    world_call(w, (struct call_spec){ .what = "never", .timeout_s = 1 });
+    world_run_ms(w, 2000);
+    log_setup(&plain);
+    ck_assert_msg(strstr(failure, "bytes_to_function=100\n"), "%s", failure);
     world_destroy(w);
 }
 END_TEST
@@ -174,7 +279,12 @@ TCase *exits_tests(void)
     tcase_add_test(t, exit_while_idle);
     tcase_add_test(t, exit_in_a_call);
     tcase_add_test(t, exit_behind_an_answer);
+    tcase_add_test(t, an_answer_is_not_cut_when_its_container_exits);
+    tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
+    tcase_add_test(t, an_answer_does_not_lose_its_headers);
+    tcase_add_test(t, the_line_of_a_failure_counts_what_a_function_has);
     tcase_add_loop_test(t, deaths_in_a_row_are_the_functions, 0, 2);
+    tcase_add_test(t, a_refused_call_does_not_stand_for_one_that_was_served);
     tcase_add_test(t, who_is_killed_did_not_die_by_itself);
     return t;
 }

@@ -282,6 +282,30 @@ START_TEST(woken_by_lines_without_a_lane)
 }
 END_TEST
 
+/* The readers that lines wake find no lane: each of them ends while they are gone over. */
+START_TEST(readers_without_a_lane)
+{
+    struct world *w = world_with_book(1);
+    struct log_read a, b;
+
+    read_open(w, &a, "");
+    read_open(w, &b, "");
+    ck_assert(next(&a) && next(&b));
+    ck_assert(!next(&a) && !next(&b)); /* they pause */
+    world_call(w, (struct call_spec){ .id = "CALLLLLLLLLLLLLLLLLLLLLLLL", .what = "ms-3000" });
+    world_run_ms(w, 200);
+    container_output(world_container(w, CTR_BUSY), 1, "new\n", 4);
+    fake_env_settle(w->f); /* the feed has its lane */
+    w->lanes_full = 2;
+    world_run_ms(w, 20);
+    ck_assert_int_eq(w->lanes_full, 0);
+    ck_assert_int_eq(a.status, GRPC_UNAVAILABLE);
+    ck_assert_int_eq(b.status, GRPC_UNAVAILABLE);
+    world_run_ms(w, 4000);
+    world_destroy(w);
+}
+END_TEST
+
 /* A drain waits for no reader, and a reader for no drain that has begun. */
 START_TEST(drains)
 {
@@ -311,6 +335,7 @@ TCase *history_tests(void)
     tcase_add_test(t, leaves);
     tcase_add_test(t, fails);
     tcase_add_test(t, woken_by_lines_without_a_lane);
+    tcase_add_test(t, readers_without_a_lane);
     tcase_add_test(t, drains);
     return t;
 }

@@ -334,6 +334,33 @@ START_TEST(a_thaw_that_never_returns_costs_its_container)
 }
 END_TEST
 
+/* Three thaws that do not return hold every place of freezes and thaws. */
+START_TEST(thaws_that_never_return_keep_nobody_waiting)
+{
+    struct world *w = world_create(roomy);
+    const struct call_spec quiet = { .app = "quiet", .fn = "f" };
+    struct engage_session *s = world_call(w, quiet);
+
+    for (int i = 1; i <= 3; i++) {
+        evil(w, i);
+    }
+    world_run_ms(w, 1000);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->freezes, 4);
+    w->hang_for_ever = true;
+    hang(w, "thaw");
+    for (int i = 1; i <= 3; i++) {
+        evil(w, i);
+    }
+    world_run_ms(w, 100);
+    ck_assert_uint_eq(w->r->engine.freezes.held, 3);
+    s = world_call(w, quiet);
+    world_run_ms(w, 5000);
+    ck_assert_msg(s->success, "%d %s, %s", s->code, s->text, s->details);
+    world_destroy(w);
+}
+END_TEST
+
 /* ---- never ----------------------------------------------------------------------------------- */
 
 static void never(struct world *w)
@@ -400,6 +427,7 @@ TCase *neighbours_tests(void)
     tcase_add_test(t, nobody_waits_longer_than_start_wait);
     tcase_add_test(t, what_a_driver_never_gives_back_is_given_up);
     tcase_add_test(t, a_thaw_that_never_returns_costs_its_container);
+    tcase_add_test(t, thaws_that_never_return_keep_nobody_waiting);
     tcase_add_test(t, never_means_never);
     tcase_add_test(t, a_start_without_limit_ends_when_nobody_comes);
     return t;

@@ -51,6 +51,41 @@ START_TEST(short_calls_need_few_containers)
 }
 END_TEST
 
+static void many_starts_and_a_listener(struct world *w)
+{
+    many_starts(w);
+    w->with_listener = true;
+}
+
+/* Containers for a burst of 20 calls of 1 s, behind 10 of them one after the other. */
+static uint32_t burst_behind_calls(uint32_t refused_one_in)
+{
+    struct world *w = world_create(many_starts_and_a_listener);
+    const struct call_spec spec = { .what = "ms-1000" };
+    uint32_t creates;
+
+    w->refused_one_in = refused_one_in;
+    for (int i = 0; i < 10; i++) {
+        world_call(w, spec);
+        world_run_ms(w, 1200);
+    }
+    ck_assert_uint_eq(w->before, refused_one_in ? 9 : 10);
+    for (int i = 0; i < 20; i++) {
+        world_call(w, spec);
+    }
+    world_run_ms(w, 500);
+    creates = w->creates;
+    world_destroy(w);
+    return creates;
+}
+
+/* A run of no time would say that one container is enough for all of them. */
+START_TEST(refused_calls_are_no_short_runs)
+{
+    ck_assert_uint_eq(burst_behind_calls(10), burst_behind_calls(0));
+}
+END_TEST
+
 static void four_at_a_time(struct world *w)
 {
     many_starts(w);
@@ -485,6 +520,7 @@ TCase *slots_tests(void)
 
     tcase_add_test(t, burst_starts_all);
     tcase_add_test(t, short_calls_need_few_containers);
+    tcase_add_test(t, refused_calls_are_no_short_runs);
     tcase_add_test(t, starts_of_a_burst_end_when_its_calls_prove_short);
     tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
     tcase_add_test(t, a_machine_that_is_used_up_gets_no_more_containers);

@@ -113,10 +113,13 @@ END_TEST
 START_TEST(is_kept_apart_by_what_is_asked)
 {
     struct world *w = world_create(with_image);
-    struct asked plain, own, same;
+    static char long_text[(1u << 20) + 2];
+    struct asked plain, too_long, own, same;
 
+    memset(long_text, 'x', sizeof(long_text) - 1);
     world_ask(w, &plain, "{}");
     world_run_ms(w, 10);
+    world_ask(w, &too_long, long_text); /* has no run, and does not hold up the next one */
     world_ask(w, &own, "{\"a\":1}");
     world_ask(w, &same, "{}");
     world_run_ms(w, 70);
@@ -124,6 +127,7 @@ START_TEST(is_kept_apart_by_what_is_asked)
     ck_assert_int_eq(own.answers, 0);
     ck_assert_str_eq(w->last_body, "{}");
     world_run_ms(w, 70);
+    ck_assert_str_eq(too_long.text, "out of memory");
     ck_assert_int_eq(own.answers, 1);
     ck_assert(!own.st.cached);
     ck_assert_str_ne(own.id, plain.id);

@@ -356,7 +356,8 @@ static int l_before(void *inst, const struct fn_call *call, struct fn_error *ret
     world_look(w, call);
     snprintf(w->last_before, sizeof(w->last_before), "%s", call->id);
     snprintf(w->last_group, sizeof(w->last_group), "%s", call->lb_group);
-    if (w->listener_refuses) {
+    w->asked_before++;
+    if (w->listener_refuses || (w->refused_one_in && w->asked_before % w->refused_one_in == 0)) {
         return err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER, "not today");
     }
     w->before++;

@@ -99,6 +99,8 @@ struct world {
     uint32_t n_closed;
     uint32_t before, after;
     bool listener_refuses;
+    uint32_t refused_one_in; /* by the listener; 0 = none */
+    uint32_t asked_before;
     char last_before[40];
     char last_group[40];
     char last_zone[40], last_plan[40], last_slot[72]; /* annotation, extension, slot hash */
@@ -111,6 +113,7 @@ struct world {
     struct engage_session own; /* the last call */
     const char *own_what;      /* their X-Do */
     uint32_t hellos;           /* in an answer */
+    int64_t rest_ns;           /* from when a caller reads again to the end of its answer */
     bool no_file;              /* none exists */
     char last_body[128];
     struct fn_task last_task;  /* without its texts */

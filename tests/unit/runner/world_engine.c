@@ -429,6 +429,7 @@ struct fnsock_exchange {
     struct env_task sent_task;
     uint64_t body_bytes;
     bool eof, accepted, ended, full;
+    bool paused, rest; /* the end of a good answer waits until the caller reads again */
     int step;
 };
 
@@ -539,6 +540,10 @@ static void act(struct env_timer *t)
     if (is(x, "never") || (is(x, "exit-first") && !x->full)) {
         return;
     }
+    if (x->rest) {
+        end(x, FNSOCK_OK, true, "");
+        return;
+    }
     if (is(x, "exit-first") || is_deadly(x)) {
         end(x, FNSOCK_CONNECT, false, "connection refused");
         return;
@@ -579,7 +584,10 @@ static void act(struct env_timer *t)
 
         if (status == 200 || status == 502 || status == 504) {
             answer(x, status);
-            end(x, FNSOCK_OK, true, "");
+            x->rest = x->paused;
+            if (!x->paused) {
+                end(x, FNSOCK_OK, true, "");
+            }
         } else {
             snprintf(text, sizeof(text),
                      "FN602 function answered %d; the contract allows 200, 502, 504", status);
@@ -730,8 +738,10 @@ static uint64_t s_sent(const struct fnsock_exchange *x)
 
 static void s_pause(struct fnsock_exchange *x, bool paused)
 {
-    (void)x;
-    (void)paused;
+    x->paused = paused;
+    if (!paused && x->rest) {
+        env_timer_set(&the->f->env, &x->timer, the->f->now + the->rest_ns);
+    }
 }
 
 static void s_finish(struct fnsock_exchange *x)
