@@ -15,10 +15,10 @@ static const struct fn_opt rows[] = {
                 "node everybody who reaches the port. Those of a proxy in http.proxies need "
                 "http.client_from."),
     LIVE_ABSENT("tokens", STRLIST, AT(tokens), 0, 0,
-                "Who may use the API: for each a name, a role and the SHA-256 of his token, as "
+                "Who may use the API: for each a name, a role and the SHA-256 of its token, as "
                 "`ci deploy 5e88...`. read = look; deploy = also make, change and remove functions "
-                "and triggers, and change apps; admin = also make and remove apps. Behind the hash "
-                "may stand names or patterns of apps, as `shop-*`: to him there are no others. "
+                "and triggers, and change apps; admin = also make and remove apps. After the hash "
+                "may come names or patterns of apps, as `shop-*`: for it no others exist. "
                 "Clients send `Authorization: Bearer <token>`. When absent: whoever reaches the "
                 "API may do all."),
     LIVE("read_without_token", BOOL, AT(read_without_token), "true", 0, 0,

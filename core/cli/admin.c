@@ -359,7 +359,7 @@ static const char *state_of(const json_t *runner)
 
         return json_object_get(runner, "fault") && strcmp(state, "active") == 0 ? "failing" : state;
     }
-    return number(runner, "active") == 0 ? "drained, empty" : "drained";
+    return json_is_true(json_object_get(runner, "empty")) ? "drained, empty" : "drained";
 }
 
 /* Why it drains, what the operator wants of it, or why it starts no containers. */
@@ -375,7 +375,7 @@ static const char *reason_of(const json_t *runner)
 
 static void print_group(const json_t *o)
 {
-    printf("group %s: %s; %lld MB desired, %lld calls wait\n", admin_text(o, "name"),
+    printf("group %s: %s; %lld MB desired, waiting calls: %lld\n", admin_text(o, "name"),
            admin_text(o, "says"), number(o, "desired_mb"), number(o, "waiting"));
     if (number(o, "listed_s") > 10) {
         printf("  the control plane's last list is %lld s old\n", number(o, "listed_s"));
@@ -384,7 +384,7 @@ static void print_group(const json_t *o)
         printf("  the control plane said: %s\n", admin_text(o, "cplane_error"));
     }
     if (number(o, "lbs_twice") > 0) {
-        printf("  %lld load balancers use an lb_id that another one uses, too\n",
+        printf("  load balancers whose lb_id another one uses, too: %lld\n",
                number(o, "lbs_twice"));
     }
 }

@@ -243,16 +243,28 @@ static bool issue_and_save(const char *dir, const struct wanted *w, const struct
     return good;
 }
 
+/* Who dials whom: load balancers dial runners and the manager, the manager dials runners. */
 static void tell_demo(const char *dir)
 {
+    static const struct {
+        const char *node, *name, *peers;
+    } kinds[] = {
+        { "runner", "runner-1", "\"spiffe://fnd/lb-*\", \"spiffe://fnd/npm-*\"" },
+        { "load balancer", "lb-1", "\"spiffe://fnd/runner-*\", \"spiffe://fnd/npm-*\"" },
+        { "node pool manager", "npm-1", "\"spiffe://fnd/lb-*\", \"spiffe://fnd/runner-*\"" },
+    };
+
     printf("made in %s: ca, lb-1, runner-1, npm-1 (.pem and .key), good for %d days;\n"
-           "for further nodes: fnd certs issue %s NAME\n\n"
-           "fn.yaml of a runner, and the same with the other names:\n\n"
-           "tls:\n"
-           "  node: { cert: %s/runner-1.pem, key: %s/runner-1.key, ca: %s/ca.pem,\n"
-           "          peers: [\"spiffe://fnd/lb-*\", \"spiffe://fnd/npm-*\"] }\n"
-           "grpc: { tls: node }\n",
-           dir, DAYS_VALID, dir, dir, dir, dir);
+           "for further nodes: fnd certs issue %s NAME\n",
+           dir, DAYS_VALID, dir);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        printf("\nfn.yaml of a %s:\n\n"
+               "tls:\n"
+               "  node: { cert: %s/%s.pem, key: %s/%s.key, ca: %s/ca.pem,\n"
+               "          peers: [%s] }\n"
+               "grpc: { tls: node }\n",
+               kinds[i].node, dir, kinds[i].name, dir, kinds[i].name, dir, kinds[i].peers);
+    }
 }
 
 static int demo(const char *dir)

@@ -38,6 +38,8 @@ void conf_warning(struct conf_problems *p, const char *code, const char *where, 
 /* The same for what is worth a line and never a mistake: "note:". */
 void conf_note(struct conf_problems *p, const char *code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* What stayed below a problem, lines of p->text, goes to the log: a note for information. */
+void conf_log_warnings(const char *text);
 /* "text" with quotes, escaped, cut at 64 bytes, NULL as ""; one of 4 rotating buffers. */
 const char *conf_quote(const char *text);
 

@@ -1,6 +1,7 @@
 /* Problems: sentences for the operator, collected so that all are seen in one run. */
 #include <conf/conf_int.h>
 
+#include <base/log.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,27 @@ void conf_note(struct conf_problems *p, const char *code, const char *where, con
     va_start(ap, fmt);
     note(p, code, where, "note: ", fmt, ap);
     va_end(ap);
+}
+
+static bool is_note(const char *line)
+{
+    const char *note = strstr(line, "note: ");
+    const char *warning = strstr(line, "warning: ");
+
+    return note && (!warning || note < warning);
+}
+
+void conf_log_warnings(const char *text)
+{
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        char *line = strndup(text, len);
+
+        log_lines(line && is_note(line) ? FN_LOG_INFO : FN_LOG_WARN,
+                  line ? line : "no memory for a warning about the configuration");
+        free(line);
+        text += len + (text[len] == '\n');
+    }
 }
 
 const char *conf_quote(const char *text)

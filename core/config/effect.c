@@ -115,6 +115,18 @@ void config_lb_effect(const struct config *c, struct conf_problems *p)
     check_pool_tls(c, p);
 }
 
+#define NOT_ASKED "a full node has no gRPC port that could be asked"
+
+static void check_down_file(const struct config *c, struct conf_problems *p)
+{
+    const struct conf_node *n = conf_get(c->operator_.node, "down_file");
+
+    if (n && c->type->inside && strcmp(c->operator_.use, "file") == 0) {
+        conf_warning(p, "CFG710", conf_where_key(c->priv->file, n),
+                     "operator file: down_file: has no effect: " NOT_ASKED);
+    }
+}
+
 static void check_status_key(const struct config *c, const char *key, const char *why,
                              struct conf_problems *p)
 {
@@ -128,8 +140,9 @@ void config_runner_effect(const struct config *c, struct conf_problems *p)
         check_status_key(c, "status_network_file", "there is no runner.status_image", p);
     }
     if (c->runner->status_image && c->type->inside) {
-        check_status_key(c, "status_image", "a full node has no gRPC port that could be asked", p);
+        check_status_key(c, "status_image", NOT_ASKED, p);
     }
+    check_down_file(c, p);
     if (c->warm.use && c->runner->warm_max == 0) {
         conf_warning(p, "CFG710", c->warm.where,
                      "warm: has no effect: runner.warm_max is 0");

@@ -65,7 +65,7 @@ static const struct fn_opt process_rows[] = {
         "Let the node write core files, and other processes of its user read its memory. Keys, "
         "credentials and requests are in it. Debuggers that root runs do not need this."),
     OPT_ABSENT("writable", STRLIST, AT(writable), 0, 64,
-               "Directories in which a node with `hardening: strict` may write, beside those that "
+               "Directories in which a node with `hardening: strict` may write, besides those that "
                "its other options name."),
     { .key = NULL },
 };
@@ -128,7 +128,7 @@ const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_API] = { "api", "The management API: node `api`, and node `full` with `store.url`.",
                       { FILLS(api_opt_table, api) },
                       1u << SIDE_API },
-    [SECTION_STORE] = { "store", "Where the API keeps what it is told: nodes `api` and `full`.",
+    [SECTION_STORE] = { "store", "Where the API keeps its data: nodes `api` and `full`.",
                         { FILLS(store_opt_table, store) },
                         1u << SIDE_API },
     [SECTION_ADMIN] = { "admin",

@@ -11,7 +11,7 @@ static const char *wait_of(const struct lb_call *c)
     static const char *const waits[LB_STATES_N] = {
         [LB_RECEIVED] = "its function in the catalogue",
         [LB_PLACING] = "a runner",
-        [LB_OFFERED] = "the runner to begin",
+        [LB_OFFERED] = "the runner's answer",
         [LB_STARTED] = "the answer",
         [LB_STREAMING] = "the end of the answer",
         [LB_DONE] = "nothing",

@@ -50,7 +50,8 @@ static const struct fn_opt bodies_rows[] = {
     LIVE("body_memory", BYTES, AT(memory_bytes), "0", 0, INT64_MAX,
          "Maximum memory of all request bodies together, 0 = a quarter of the machine's memory; "
          "beyond it, 503 (HTTP118, LB317). The calls of one app, and the unfinished uploads of "
-         "one client address, may each use four times what is still free. Go Fn has no limit."),
+         "one client address, may each use four times what is still free (so one alone gets at most "
+         "80 %). Go Fn has no limit."),
     { .key = NULL },
 };
 

@@ -155,7 +155,7 @@ static void taken(struct reload *r)
 {
     struct node *n = r->node;
 
-    log_lines(FN_LOG_WARN, buf_text(&r->problems.text)); /* warnings */
+    conf_log_warnings(buf_text(&r->problems.text));
     log_info("the configuration was taken", "generation", log_num((int64_t)n->gen->number), "pool",
              n->gen->keeps_pool ? "kept" : NULL, "alive", log_num(generations_alive(n)), "took_ms",
              log_num((env_now_ns(n->env) - r->begun_ns) / ENV_MS));

@@ -487,7 +487,7 @@ int run_node(struct config *config, const struct start *o)
         fprintf(stderr, "%s\n", e.msg);
         return e.code == FN_E_INVALID ? EXIT_CONFIG : EXIT_UNAVAILABLE;
     }
-    log_lines(FN_LOG_WARN, o->warnings ? o->warnings : "");
+    conf_log_warnings(o->warnings ? o->warnings : "");
     crash_install();
     plugin_guard_forks();
     process_metrics_declare(config->buckets);
@@ -497,7 +497,7 @@ int run_node(struct config *config, const struct start *o)
         conf_problems_finish(&problems);
         return close_node(&run);
     }
-    log_lines(FN_LOG_WARN, buf_text(&problems.text)); /* warnings */
+    conf_log_warnings(buf_text(&problems.text));
     conf_problems_finish(&problems);
     loop_enter(run.node.loop);
     notify_begin_watchdog(run.node.env);

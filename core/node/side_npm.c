@@ -81,10 +81,10 @@ static json_t *host_json(const struct npm_group *g, const char *group, const str
                          int64_t now_ns)
 {
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:I}", "group", group, "id", h->id, "address",
+        "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:b, s:I}", "group", group, "id", h->id, "address",
         h->address, "state", npm_state_name(h->state), "active", (int)h->active, "capacity_mb",
-        (json_int_t)h->capacity_mb, "operator_drain", h->wish == NPM_WISH_DRAIN, "since_s",
-        (json_int_t)((now_ns - h->since_ns) / ENV_S));
+        (json_int_t)h->capacity_mb, "operator_drain", h->wish == NPM_WISH_DRAIN, "empty",
+        npm_is_empty(g, h), "since_s", (json_int_t)((now_ns - h->since_ns) / ENV_S));
 
     if (o && h->labels_1 != 0) {
         json_object_set_new(o, "labels", json_string(npm_labels(g, h)));

@@ -40,12 +40,12 @@ static long long seconds(int64_t ns)
 static void say_pauses(const struct npm_group *g, struct text *t, int64_t now_ns)
 {
     if (g->list_failures > 0) {
-        explain_say(t, false, "the control plane could not list its machines %u times in a row",
+        explain_say(t, false, "the control plane could not list its machines, tries in a row: %u",
                     g->list_failures);
     }
     if (g->stillborn_next_ns > now_ns) {
         explain_say(t, false,
-                    "nothing is asked for %lld s more, because new runners did not live (%u times)",
+                    "nothing is asked for %lld s more, because new runners did not live (%u so far)",
                     seconds(g->stillborn_next_ns - now_ns), g->stillborn);
     } else if (g->provision_next_ns > now_ns) {
         explain_say(t, false, "nothing is asked for %lld s more, because the control plane %s",
@@ -61,18 +61,18 @@ void npm_explain(const struct npm_group *g, int64_t now_ns, char *ret, size_t ca
 
     npm_figures(g, &f);
     ret[0] = '\0';
-    explain_say(&t, true, "%llu MB wanted by %u load balancers, %llu MB active",
-                (unsigned long long)f.wanted_mb, f.lbs_n,
+    explain_say(&t, true, "%llu MB wanted by %u load balancer%s, %llu MB active",
+                (unsigned long long)f.wanted_mb, f.lbs_n, f.lbs_n == 1 ? "" : "s",
                 (unsigned long long)f.state_mb[NPM_ACTIVE]);
     if (f.asked_n > 0) {
-        explain_say(&t, false, "%u runners asked for, the first %lld s ago", f.asked_n,
-                    seconds(now_ns - f.asked_since_ns));
+        explain_say(&t, false, "%u runner%s asked for, the first %lld s ago", f.asked_n,
+                    f.asked_n == 1 ? "" : "s", seconds(now_ns - f.asked_since_ns));
     }
     if (f.state_n[NPM_BOOTING] > 0) {
-        explain_say(&t, false, "%u boot", f.state_n[NPM_BOOTING]);
+        explain_say(&t, false, "%u booting", f.state_n[NPM_BOOTING]);
     }
     if (f.leaving_n > 0) {
-        explain_say(&t, false, "%u serve until others replace them", f.leaving_n);
+        explain_say(&t, false, "%u serving until replaced", f.leaving_n);
     }
     if (f.failing_n > 0) {
         explain_say(&t, false, "the status of %u fails", f.failing_n);

@@ -168,11 +168,11 @@ void hosts_operator(struct npm_group *g, const struct npm_event *e, int64_t now_
 
 /* ---- time-outs ------------------------------------------------------------------------------- */
 
-/* Empty is what the host itself said when it was asked after every LB had the time to hear of the
- * drain: an answer may be older than it arrives. */
-static bool is_empty(const struct npm_group *g, const struct npm_host *h)
+/* An answer may be older than it arrives. */
+bool npm_is_empty(const struct npm_group *g, const struct npm_host *h)
 {
-    return h->active == 0 && h->silent_ns == 0 && h->told_ns >= h->since_ns + g->o.drain_min_ns;
+    return h->state == NPM_DRAINING && h->active == 0 && h->silent_ns == 0 &&
+           h->told_ns >= h->since_ns + g->o.drain_min_ns;
 }
 
 static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_ns)
@@ -180,7 +180,7 @@ static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_
     if (h->wish == NPM_WISH_DRAIN) {
         return;
     }
-    if (is_empty(g, h)) {
+    if (npm_is_empty(g, h)) {
         remove_host(g, h, NPM_NOTE_REMOVING, now_ns);
         h->emptied = true;
     } else if (now_ns - h->since_ns >= g->o.drain_max_ns) {
@@ -247,7 +247,7 @@ static void watch_one(struct npm_group *g, struct npm_host *h, uint32_t *silent,
 static int64_t time_out_ns(const struct npm_group *g, const struct npm_host *h)
 {
     if (h->state == NPM_DRAINING && h->wish != NPM_WISH_DRAIN) {
-        return is_empty(g, h) ? 0 : h->since_ns + g->o.drain_max_ns;
+        return npm_is_empty(g, h) ? 0 : h->since_ns + g->o.drain_max_ns;
     }
     if (h->state == NPM_BOOTING) {
         return h->since_ns + g->o.boot_max_ns;

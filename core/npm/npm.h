@@ -290,6 +290,9 @@ int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
 uint32_t npm_host_count(const struct npm_group *g);
 const struct npm_host *npm_host_at(const struct npm_group *g, uint32_t i);
 const struct npm_host *npm_host_find(const struct npm_group *g, const char *id);
+/* A draining host said that it has no calls when it was asked after every LB had the time to hear
+ * of the drain (drain_settle). */
+bool npm_is_empty(const struct npm_group *g, const struct npm_host *h);
 /* A question of NPM_DO_STATUS could not be asked: it is due again after the usual pause. */
 void npm_unasked(struct npm_group *g, const char *id, int64_t now_ns);
 /* What LBs are told of: active ones get calls, draining ones keep their place without. */

@@ -13,8 +13,8 @@ static const struct fn_opt rows[] = {
          "capacity ends it earlier. Go Fn offers it every 10 ms."),
     LIVE("waiting_calls_max", INT32, AT(waiting_max), "20000", 1, 10000000,
          "Maximum number of calls that wait for a runner; further calls are answered 503 "
-         "(LB305). One app may use four times as many of these places as are still free. Go Fn "
-         "has no limit."),
+         "(LB305). One app may use four times as many of these places as are still free (so "
+         "one app alone gets at most 80 %). Go Fn has no limit."),
     LIVE("pool_grace", DURATION, AT(pool_grace_ns), "10s", 0, H,
          "After a reload that replaced the pool plugin, time for which runners of the old pool "
          "are still used while the new pool lists none for their group."),

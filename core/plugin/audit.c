@@ -29,6 +29,41 @@
 #define RIGHTS_MAX     160
 #define SUSPECTS_MAX   512
 
+enum what {
+    WHAT_DIRECTORY,
+    WHAT_UMASK,
+    WHAT_RIGHTS,
+    WHAT_SIGNAL_HANDLER,
+    WHAT_SIGNAL_MASK,
+    WHAT_LIMIT,
+    WHAT_STANDARD,
+    WHAT_FILES,
+    WHAT_THREADS,
+    WHAT_MEMORY,
+    WHAT_FLOATING,
+    WHAT_LOCALE,
+    WHAT_ENVIRONMENT,
+    WHAT_FORK,
+    WHATS_N
+};
+
+static const char *const whats[WHATS_N] = {
+    [WHAT_DIRECTORY] = "working-directory",
+    [WHAT_UMASK] = "umask",
+    [WHAT_RIGHTS] = "rights",
+    [WHAT_SIGNAL_HANDLER] = "signal-handler",
+    [WHAT_SIGNAL_MASK] = "signal-mask",
+    [WHAT_LIMIT] = "resource-limit",
+    [WHAT_STANDARD] = "standard-descriptor",
+    [WHAT_FILES] = "open-files",
+    [WHAT_THREADS] = "threads",
+    [WHAT_MEMORY] = "memory-kib",
+    [WHAT_FLOATING] = "floating-point-mode",
+    [WHAT_LOCALE] = "locale",
+    [WHAT_ENVIRONMENT] = "environment",
+    [WHAT_FORK] = "fork",
+};
+
 struct process_state {
     char cwd[PATH_MAX];
     uint32_t umask;
@@ -95,8 +130,7 @@ static const char *suspects_of(struct plugin_host *h, bool thread, const char *o
     return ret;
 }
 
-static void alarm_of(const char *what, const char *from, const char *to, bool restored,
-                     const char *suspects)
+static struct metric *alarms_of(enum what what)
 {
     static const char *const labels[] = { "what", NULL };
     static const struct metric_def def = {
@@ -105,11 +139,17 @@ static void alarm_of(const char *what, const char *from, const char *to, bool re
         .kind = METRIC_COUNTER,
         .labels = labels,
     };
-    const char *values[] = { what };
 
-    metric_add(metric_series(metric_declare(&def), values), 1);
-    log_error("a plugin changed what belongs to the process", "what", what, "from", from, "to", to,
-              "restored", restored ? "yes" : "no", "suspects", suspects[0] ? suspects : "none ran");
+    return metric_series(metric_declare(&def), &whats[what]);
+}
+
+static void alarm_of(enum what what, const char *from, const char *to, bool restored,
+                     const char *suspects)
+{
+    metric_add(alarms_of(what), 1);
+    log_error("a plugin changed what belongs to the process", "what", whats[what], "from", from,
+              "to", to, "restored", restored ? "yes" : "no", "suspects",
+              suspects[0] ? suspects : "none ran");
 }
 
 static const char *audit_number(uint64_t n, uint32_t base, char *ret)
@@ -218,7 +258,7 @@ static void judge_signals(struct plugin_audit *a, struct process_state *now)
             const char *name = sigabbrev_np(i);
             bool good = sigaction(i, was, NULL) == 0;
 
-            alarm_of("signal-handler", name ? name : audit_number((uint64_t)i, 10, from),
+            alarm_of(WHAT_SIGNAL_HANDLER, name ? name : audit_number((uint64_t)i, 10, from),
                      "another one", good, a->suspects);
             now->actions[i] = *was;
         }
@@ -226,7 +266,7 @@ static void judge_signals(struct plugin_audit *a, struct process_state *now)
 }
 
 /* Alarm beyond the slack; the new number is the base of the next alarm. */
-static void judge_growth(struct plugin_audit *a, const char *what, uint64_t *was, uint64_t now,
+static void judge_growth(struct plugin_audit *a, enum what what, uint64_t *was, uint64_t now,
                          uint64_t slack)
 {
     char from[TEXT_MAX];
@@ -242,7 +282,6 @@ static void judge_growth(struct plugin_audit *a, const char *what, uint64_t *was
  * stays. */
 static void judge_limits(struct plugin_audit *a, const struct process_state *now)
 {
-    char name[TEXT_MAX];
     char from[TEXT_MAX];
     char to[TEXT_MAX];
 
@@ -250,16 +289,16 @@ static void judge_limits(struct plugin_audit *a, const struct process_state *now
         struct rlimit *was = &a->process.limits[i];
         const struct rlimit *is = &now->limits[i];
 
-        snprintf(name, sizeof(name), "resource-limit-%d", i);
-        audit_number(was->rlim_cur, 10, from);
+        snprintf(from, sizeof(from), "limit %d: %llu", i, (unsigned long long)was->rlim_cur);
         audit_number(is->rlim_cur, 10, to);
         if (is->rlim_max != was->rlim_max) {
             log_warn("a resource limit of this process was set, soft and hard, from outside or by "
                      "a plugin; it stays",
-                     "what", name, "from", from, "to", to);
+                     "what", whats[WHAT_LIMIT], "from", from, "to", to);
             *was = *is;
         } else if (is->rlim_cur != was->rlim_cur) {
-            alarm_of(name, from, to, setrlimit((__rlimit_resource_t)i, was) == 0, a->suspects);
+            alarm_of(WHAT_LIMIT, from, to, setrlimit((__rlimit_resource_t)i, was) == 0,
+                     a->suspects);
         }
     }
 }
@@ -277,15 +316,15 @@ static void judge_status(struct plugin_audit *a, const struct process_state *now
     }
     if (now->umask != was->umask) {
         umask((mode_t)was->umask);
-        alarm_of("umask", audit_number(was->umask, 8, from), audit_number(now->umask, 8, to), true,
-                 a->suspects);
+        alarm_of(WHAT_UMASK, audit_number(was->umask, 8, from), audit_number(now->umask, 8, to),
+                 true, a->suspects);
     }
     if (strcmp(now->rights, was->rights) != 0) {
-        alarm_of("rights", was->rights, now->rights, false, a->suspects);
+        alarm_of(WHAT_RIGHTS, was->rights, now->rights, false, a->suspects);
         memcpy(was->rights, now->rights, sizeof(was->rights));
     }
-    judge_growth(a, "threads", &was->threads, now->threads, THREADS_SLACK);
-    judge_growth(a, "memory-kib", &was->memory_k, now->memory_k,
+    judge_growth(a, WHAT_THREADS, &was->threads, now->threads, THREADS_SLACK);
+    judge_growth(a, WHAT_MEMORY, &was->memory_k, now->memory_k,
                  MEMORY_SLACK_K + own->memory_bytes / 1024);
 }
 
@@ -302,7 +341,7 @@ static void judge_standard(struct plugin_audit *a)
                 dup2(null, fd);
                 close(null);
             }
-            alarm_of("standard-descriptor", audit_number((uint64_t)fd, 10, name), "closed", false,
+            alarm_of(WHAT_STANDARD, audit_number((uint64_t)fd, 10, name), "closed", false,
                      a->suspects);
         }
     }
@@ -316,14 +355,14 @@ void plugin_audit_process(struct plugin_audit *a, const char *only, const struct
     pthread_mutex_lock(&a->lock);
     suspects_of(a->host, false, only, a->suspects);
     if (now.cwd[0] && strcmp(now.cwd, a->process.cwd) != 0) { /* else somebody removed it */
-        alarm_of("working-directory", a->process.cwd, now.cwd, chdir(a->process.cwd) == 0,
+        alarm_of(WHAT_DIRECTORY, a->process.cwd, now.cwd, chdir(a->process.cwd) == 0,
                  a->suspects);
     }
     judge_status(a, &now, own);
     judge_signals(a, &now);
     judge_limits(a, &now);
     judge_standard(a);
-    judge_growth(a, "open-files", &a->process.files, now.files, a->files_slack);
+    judge_growth(a, WHAT_FILES, &a->process.files, now.files, a->files_slack);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -397,20 +436,20 @@ void plugin_audit_thread(struct plugin_audit *a)
         set_flush(was->flush);
         fedisableexcept(FE_ALL_EXCEPT);
         feenableexcept(was->traps);
-        alarm_of("floating-point-mode", NULL, NULL, true, suspects);
+        alarm_of(WHAT_FLOATING, NULL, NULL, true, suspects);
     }
     if (!same_mask(&now.mask, &was->mask)) {
         pthread_sigmask(SIG_SETMASK, &was->mask, NULL);
-        alarm_of("signal-mask", NULL, NULL, true, suspects);
+        alarm_of(WHAT_SIGNAL_MASK, NULL, NULL, true, suspects);
     }
     if (now.own_locale != was->own_locale || strcmp(now.locale, was->locale) != 0) {
         uselocale(was->own_locale);
         setlocale(LC_ALL, was->locale);
-        alarm_of("locale", was->locale, now.locale, true, suspects);
+        alarm_of(WHAT_LOCALE, was->locale, now.locale, true, suspects);
     }
     if (now.environment != was->environment) {
         was->environment = now.environment; /* what it was is not known any more */
-        alarm_of("environment", NULL, NULL, false, suspects);
+        alarm_of(WHAT_ENVIRONMENT, NULL, NULL, false, suspects);
     }
 }
 
@@ -421,7 +460,7 @@ static void on_fork(void)
     const struct plugin_crumb *c = plugin_current();
 
     if (plugin_running()) {
-        alarm_of("fork", NULL, c->method, false, c->plugin->name);
+        alarm_of(WHAT_FORK, NULL, c->method, false, c->plugin->name);
     }
 }
 
@@ -463,6 +502,9 @@ struct plugin_audit *plugin_audit_create(struct plugin_host *h, const struct plu
     }
     a->host = h;
     a->files_slack = files_slack;
+    for (uint32_t i = 0; i < WHATS_N; i++) {
+        alarms_of((enum what)i); /* from 0 on, so that a rate sees the first alarm */
+    }
     pthread_mutex_init(&a->lock, NULL);
     look_process(&a->process, own);
     look_thread(&a->thread);

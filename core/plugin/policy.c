@@ -17,7 +17,7 @@ static const struct fn_opt policy_rows[] = {
                 "node does not start, allow = the file is loaded and the node is marked as "
                 "tainted."),
     LIVE_ABSENT("libraries", STRLIST, AT(libraries), 0, 0,
-                "Shared libraries that plugin files may need beside the C and C++ run-time "
+                "Shared libraries that plugin files may need besides the C and C++ run-time "
                 "libraries, libcrypto and libjansson, such as libcurl.so.4. A file that needs "
                 "another one is refused."),
     LIVE("trial", BOOL, AT(trial), "true", 0, 0,

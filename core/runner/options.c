@@ -77,8 +77,8 @@ static const struct fn_opt rows[] = {
          "that is slow to tell, such as Podman (2s)."),
     LIVE("call_memory", BYTES, AT(calls_bytes_max), "256MiB", 16 * MIB, INT64_MAX,
          "Maximum memory of calls that wait for their body or for a container; further calls are "
-         "handed back to the load balancer. One app may use four times what is still free. Go Fn "
-         "has no limit."),
+         "handed back to the load balancer. One app may use four times what is still free "
+         "(so one app alone gets at most 80 %). Go Fn has no limit."),
     LIVE("max_response_size", BYTES, AT(answer_bytes_max), "6MiB", 0, 64 * GIB,
          "Maximum size of a function's response, 0 = no limit (as Go Fn); a larger one becomes "
          "502. Raise lb.response_max too."),

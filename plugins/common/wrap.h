@@ -9,7 +9,7 @@
 
 #define WRAP_OPT_INNER(options)                                                                    \
     { .key = "inner",                                                                              \
-      .doc = "Name of the placer that this one wraps. It must stand above this one in the list.",  \
+      .doc = "Name of the placer that this one wraps. It must be above this one in the list.",  \
       .min = 1,                                                                                    \
       .max = 64,                                                                                   \
       .type = FN_OPT_STR,                                                                          \

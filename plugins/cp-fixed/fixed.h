@@ -22,7 +22,7 @@
 
 struct fixed;
 
-/* items: "host:port" for group "default", or "group=host:port", labels behind it. adopted: all are
+/* items: "host:port" for group "default", or "group=host:port", labels after it. adopted: all are
  * given out from the start. 0, or FN_E_INVALID with a sentence, FN_E_EXHAUSTED. */
 int fixed_create(const struct fn_strlist *items, int adopted, struct fixed **ret,
                  struct fn_error *reterr);

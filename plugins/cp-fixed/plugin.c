@@ -91,8 +91,8 @@ static const struct fn_cplane_ops ops = {
 static const struct fn_opt opts[] = {
     {.key = "addresses",
      .doc = "Addresses of the machines' gRPC ports: host:port for the group default, or "
-            "group=host:port. Each address belongs to one group. Labels of the runner stand "
-            "behind it: \"10.0.0.1:9190 zone=a class=gpu\".",
+            "group=host:port. Each address belongs to one group. Labels of the runner come "
+            "after it: \"10.0.0.1:9190 zone=a class=gpu\".",
      .type = FN_OPT_STRLIST,
      .offset = offsetof(struct conf, addresses)},
     {.key = "delay",

@@ -65,7 +65,8 @@ static const struct fn_need needs[] = {
 static const struct fn_opt opts[] = {
     { .key = "root",
       .doc = "Directory of the functions' executables: image fnd/hello:latest is the file named "
-             "hello.",
+             "hello. Where fn.yaml has no `driver:`, it is `functions` beside the program, if there "
+             "is one.",
       .dflt = "/usr/lib/fnd/functions",
       .type = FN_OPT_STR,
       .min = 1,

@@ -128,7 +128,7 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     { .key = "runners",
-      .doc = "Addresses of the runners' gRPC ports, host:port, each with labels behind it if it "
+      .doc = "Addresses of the runners' gRPC ports, host:port, each with labels after it if it "
              "has some: \"10.0.0.1:9190 zone=a class=gpu\". List them in the same order in all load "
              "balancers, so that placers that hash choose the same runner everywhere.",
       .type = FN_OPT_STRLIST,

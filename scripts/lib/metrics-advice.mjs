@@ -31,7 +31,7 @@ export const advice = {
   fn_plugin_call_seconds: 'Shows what a plugin costs. Compare it before and after an update of the plugin.',
   fn_plugin_budget_misses: 'Growing: the plugin blocks the event loop. Tell its vendor, or use another one. Absent until the first.',
   fn_plugin_bad_answers: 'Should be 0. The log says what was wrong: [plugin-faults.md](plugin-faults.md).',
-  fn_plugin_audit_alarms: 'Should be 0. `what` says what changed, the log names suspects: [plugin-faults.md](plugin-faults.md#while-it-serves). Absent until the first: alert when it is there.',
+  fn_plugin_audit_alarms: 'Should be 0. `what` says what changed, the log names suspects: [plugin-faults.md](plugin-faults.md#while-it-serves).',
   fn_plugin_tainted: 'Sign the files or remove them: [plugin-security.md](plugin-security.md). It falls only at a restart. Absent until the first: alert when it is there.',
   fn_plugin_lost: 'At 2 no plugin can be started any more: restart the node.',
   fn_plugin_end_stuck: 'Alert on 1. Restart the node: [plugin-faults.md](plugin-faults.md).',

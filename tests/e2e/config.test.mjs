@@ -27,7 +27,7 @@ const rows = [
   ['no pool', `node: lb\n${APPS}`,
     'CFG711 fn.yaml:1:7: plugins.pool is missing; expected the runners of this load balancer: pool: { use: static, runners: ["host:port"] }, or FN_RUNNER_ADDRESSES'],
   ['no runners', `node: lb\n${APPS}plugins: { pool: static }\n`,
-    'CFG709 fn.yaml:3:18: pool static: key "runners" is missing; expected a list of texts such as [a, b] (addresses of the runners\' gRPC ports, host:port, each with labels behind it if it has some: "10.0.0.1:9190 zone=a class=gpu". List them in the same order in all load balancers, so that placers that hash choose the same runner everywhere)'],
+    'CFG709 fn.yaml:3:18: pool static: key "runners" is missing; expected a list of texts such as [a, b] (addresses of the runners\' gRPC ports, host:port, each with labels after it if it has some: "10.0.0.1:9190 zone=a class=gpu". List them in the same order in all load balancers, so that placers that hash choose the same runner everywhere)'],
   ['a missing colon', `node lb\n${POOL}`, 'CFG701 fn.yaml:1:1: no colon, got "node lb"; expected key: value'],
   ['a missing colon of a section', `node: lb\nhttp\n  listen: ":80"\n${POOL}`, 'CFG701 fn.yaml:2:1: no colon, got "http"; expected key: value'],
   ['no blank behind a colon', `node:lb\n${POOL}`, 'CFG701 fn.yaml:1:1: no blank behind the colon, got "node:lb"; expected key: value'],

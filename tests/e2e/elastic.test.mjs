@@ -130,8 +130,9 @@ test('elastic pools', async (t) => {
       await until('it is empty and replaced', async () => {
         const { runners } = await e.runners()
         const drained = runners.find((r) => r.id === id)
-        return drained.operator_drain && drained.active === 0 && runners.some((r) => r.state === 'active')
+        return drained.operator_drain && drained.empty && drained.active === 0 && runners.some((r) => r.state === 'active')
       }, 20_000)
+      assert.match(await e.npm.ask('runners', 'list'), /drained, empty/)
       await e.cli('runners', 'undrain', id)
       assert.equal((await e.runners()).runners.find((r) => r.id === id).state, 'active')
       await assert.rejects(e.cli('runners', 'drain', 'nobody'), /runner, got \\?"nobody\\?"; expected the id of a runner/)

@@ -41,7 +41,7 @@ const BROKEN = {
   FndNodeDown: ['up{job="fnd",instance="lb"}', '1x20 0x40'],
   FndNodeCrashed: ['fn_node_restarts{job="fnd",instance="lb"}', '0x20 1x40'],
   FndNodeDegraded: ['fn_node_degraded{job="fnd",instance="lb",reason="loop-stuck"}', '0x20 1x40'],
-  FndLoopStuck: ['fn_loop_stuck{job="fnd",instance="lb",plugin="p",kind="placer",method="decide"}', '0x20 1x40'],
+  FndLoopStuck: ['fn_loop_stuck{job="fnd",instance="lb",plugin="p",kind="placer",method="decide"}', '_x20 1x40'] /* nobody knows the plugin before */,
   FndReloadRefused: ['fn_config_reload_failed{job="fnd",instance="lb"}', '0x20 1x40'],
   FndCertificateEnds: ['fn_tls_days_left{job="fnd",instance="lb",tls="grpc"}', '22x20 20x40'],
   FndLogLost: ['fn_log_lost_lines{job="fnd",instance="lb"}', '0x20 9x40'],

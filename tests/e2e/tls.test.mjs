@@ -83,6 +83,32 @@ test('TLS between nodes', async (t) => {
     }
   })
 
+  await t.test('what `certs demo` prints fits together: runner, manager, load balancer', async () => {
+    const dir = path.join(tempDir(), 'certs')
+    const said = execFileSync(path.join(build, 'fnd'), ['certs', 'demo', dir], { encoding: 'utf8' })
+    const printed = Object.fromEntries([...said.matchAll(/^fn\.yaml of a (.*):\n\n((?:.+\n)+)/gm)].map(([, kind, yaml]) => [kind, yaml]))
+    const nodes = []
+    const start = async (kind, node, rest) => {
+      const [port, grpc] = [await freePort(), await freePort()]
+      nodes.push(await Fnd.start(node, port, `node: ${node}
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+${printed[kind].replace('{ tls: node }', `{ tls: node${node === 'lb' ? '' : `, listen: "127.0.0.1:${grpc}"`} }`)}${rest}`))
+      return grpc
+    }
+    try {
+      const runner = await start('runner', 'pure-runner', `plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
+runner: { iofs_path: ${tempDir()}, writable_root: true }\n`)
+      const npm = await start('node pool manager', 'npm', `plugins: { control_plane: { use: fixed, addresses: ["127.0.0.1:${runner}"] } }
+npm: { settle: 0s, poll: 50ms }\n`)
+      await start('load balancer', 'lb', `plugins: { pool: { use: npm, address: "127.0.0.1:${npm}", lb_id: lb-1 } }
+${appsYaml({ hello: {} })}`)
+      assert.equal((await invoke(nodes.at(-1), fnId('hello'), '{}')).status, 200)
+    } finally {
+      for (const node of nodes.reverse()) await node.stop()
+    }
+  })
+
   await t.test('F86: renewed certificates are picked up, no call fails', async () => {
     const dir = demoCerts()
     const other = demoCerts() // another authority: only who picked the files up can still connect

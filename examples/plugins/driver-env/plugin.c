@@ -32,7 +32,7 @@ static void destroy(void *inst)
 static const struct fn_need needs[] = { { "fn.driver", 1, 0, 0 }, { NULL, 0, 0, 0 } };
 
 static const struct fn_opt opts[] = {
-    { .key = "inner", .doc = "Name of the driver that this one wraps. It must stand above this one "
+    { .key = "inner", .doc = "Name of the driver that this one wraps. It must be above this one "
                              "in the list.", .min = 1, .max = 64,
       .type = FN_OPT_STR, .offset = offsetof(struct conf, inner) },
     { .key = "extension", .doc = "Name of the call's extension (metadata that overriders set) "

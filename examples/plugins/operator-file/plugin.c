@@ -173,7 +173,8 @@ static int configure(void *inst, struct fn_op *op, const struct fn_kv *keys, uin
 static const struct fn_opt opts[] = {
     { .key = "down_file", .doc = "Path of a file. While it exists, the status of the runner fails "
                                  "with the first line of the file, and load balancers send it no "
-                                 "calls. When absent: the status is not touched.",
+                                 "calls. Only on node pure-runner: a full node is never asked for its "
+                                 "status. When absent: the status is not touched.",
       .min = 1, .max = 4095, .type = FN_OPT_STR, .offset = offsetof(struct conf, down_file),
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = "down_code", .doc = "Error code of a status that fails because of down_file, as an "

@@ -13,7 +13,7 @@ struct conf {
 
 static const struct fn_opt opts[] = {
     { .key = "spare",
-      .doc = "Containers of a function to have ready beside those that its calls use.",
+      .doc = "Containers of a function to have ready besides those that its calls use.",
       .dflt = "1",
       .max = 1000,
       .type = FN_OPT_INT,
@@ -99,7 +99,7 @@ static const struct fn_factory factory = {
     .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
     .kind = FN_KIND_PREDICTOR,
     .name = "spare",
-    .summary = "Containers of a function for the calls of late, and some to spare.",
+    .summary = "Containers of a function for its recent calls, and some to spare.",
     .kind_major = FN_PREDICTOR_MAJOR,
     .kind_minor = FN_PREDICTOR_MINOR,
     .conf_size = sizeof(struct conf),

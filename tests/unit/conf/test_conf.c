@@ -1,4 +1,5 @@
 /* The conf room: files and texts that are wrong, values, binding, printing. */
+#include <base/log.h>
 #include <check.h>
 #include <conf/conf.h>
 #include <conf/opts.h>
@@ -321,6 +322,39 @@ START_TEST(test_a_line_says_how_much_it_weighs)
                                         "CFG704 fn.yaml:12:1: last\n"
                                         "CFG708 warning: of no place\n"
                                         "CFG702 fn.yaml:1:1: behind what has no place\n");
+    conf_problems_finish(&p);
+}
+END_TEST
+
+static uint32_t logged[FN_LOG_DEBUG + 1];
+
+static void count_logged(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+{
+    (void)wall_ns;
+    (void)line;
+    (void)len;
+    logged[level]++;
+}
+
+static int64_t no_time(void)
+{
+    return 0;
+}
+
+/* A note is nothing that anybody must look at: alerts on warnings do not fire for it. */
+START_TEST(test_a_note_is_logged_for_information)
+{
+    struct conf_problems p;
+
+    conf_problems_init(&p);
+    conf_note(&p, "CFG710", NULL, "every call is answered 404");
+    conf_note(&p, "CFG710", "fn.yaml:2:9", "a warning: is none");
+    conf_warning(&p, "CFG710", "fn.yaml:2:10", "got \"note: x\"");
+    log_setup(&(struct log_config){
+        .level = FN_LOG_DEBUG, .fd = -1, .wall_ns = no_time, .sink = count_logged });
+    conf_log_warnings(buf_text(&p.text));
+    ck_assert_uint_eq(logged[FN_LOG_INFO], 2);
+    ck_assert_uint_eq(logged[FN_LOG_WARN], 1);
     conf_problems_finish(&p);
 }
 END_TEST
@@ -771,6 +805,7 @@ int main(void)
     tcase_add_test(t, test_problems_are_bounded);
     tcase_add_test(t, test_warnings_count_only_when_strict);
     tcase_add_test(t, test_a_line_says_how_much_it_weighs);
+    tcase_add_test(t, test_a_note_is_logged_for_information);
     tcase_add_test(t, test_alias_bomb_stays_small);
     tcase_add_test(t, test_too_many_values_are_refused);
     tcase_add_test(t, test_half_a_file);

@@ -48,7 +48,7 @@ START_TEST(rows_say_what_a_call_waits_for)
     c[2] = INVOKE("third");
     lb_walk(lb, &w);
     ck_assert(lb_walk_next(lb, &w, &row) && lb_walk_next(lb, &w, &row));
-    next_is(&w, "offered", "the runner to begin", "r1:1");
+    next_is(&w, "offered", "the runner's answer", "r1:1");
     walk_end(&w);
     for (int i = 0; i < 3; i++) {
         client_gone(c[i]);

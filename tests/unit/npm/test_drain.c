@@ -64,13 +64,16 @@ START_TEST(an_operator_drains_and_takes_back)
     pass(20, 2 * RUNNER_MB);
     step((struct npm_event){ .kind = NPM_DRAIN, .id = "m0" });
     ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_DRAINING);
+    ck_assert(!npm_is_empty(group, npm_host_find(group, "m0"))); /* a call may be on its way */
     pass(20, 2 * RUNNER_MB);
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2); /* replaced */
+    ck_assert(npm_is_empty(group, npm_host_find(group, "m0")));
     pass(400, 2 * RUNNER_MB);
     ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_DRAINING); /* never removed */
     ck_assert_uint_eq(cloud.removes, 0);
     step((struct npm_event){ .kind = NPM_UNDRAIN, .id = "m0" });
     ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_ACTIVE);
+    ck_assert(!npm_is_empty(group, npm_host_find(group, "m0")));
     step((struct npm_event){ .kind = NPM_DRAIN, .id = "nobody" });
 }
 END_TEST

@@ -583,7 +583,7 @@ START_TEST(a_group_says_what_it_waits_for)
     cloud.unborn = true;
     pass(14);
     npm_explain(group, now_ns, says, sizeof(says));
-    ck_assert_msg(strstr(says, "20480 MB wanted by 1 load balancers, 0 MB active") != NULL, "%s",
+    ck_assert_msg(strstr(says, "20480 MB wanted by 1 load balancer, 0 MB active") != NULL, "%s",
                   says);
     ck_assert_msg(strstr(says, "because new runners did not live") != NULL, "%s", says);
     npm_explain(group, now_ns, little, sizeof(little));

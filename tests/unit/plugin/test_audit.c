@@ -41,15 +41,20 @@ static void threads_end(void)
     }
 }
 
-static bool is_told(void)
+static bool is_on_page(const char *line)
 {
     struct buf out = BUF_INIT(0);
-    bool told;
+    bool there;
 
     ck_assert_int_eq(metric_print(&out), 0);
-    told = strstr(buf_text(&out), "fn_plugin_audit_alarms{what=\"threads\"} 1") != NULL;
+    there = strstr(buf_text(&out), line) != NULL;
     buf_finish(&out);
-    return told;
+    return there;
+}
+
+static bool is_told(void)
+{
+    return is_on_page("fn_plugin_audit_alarms{what=\"threads\"} 1");
 }
 
 /* A manager of 100 groups has 68 threads for its control planes: that was told as a plugin's
@@ -72,10 +77,26 @@ START_TEST(the_threads_of_the_hosts_lanes_are_no_alarm)
 }
 END_TEST
 
+/* increase() of a counter that appears with 1 is 0: no alert would hear of the first alarm. */
+START_TEST(alarms_are_counted_from_0_on)
+{
+    struct plugin_host *h = plugin_host_create(fake_env());
+    struct plugin_audit *a = plugin_audit_create(h, &(struct plugin_own){ .threads = 0 }, 16);
+
+    ck_assert_ptr_nonnull(a);
+    ck_assert(is_on_page("fn_plugin_audit_alarms{what=\"umask\"} 0\n"));
+    ck_assert(is_on_page("fn_plugin_audit_alarms{what=\"resource-limit\"} 0\n"));
+    ck_assert(is_on_page("fn_plugin_audit_alarms{what=\"fork\"} 0\n"));
+    plugin_audit_destroy(a);
+    plugin_host_destroy(h);
+}
+END_TEST
+
 TCase *audit_tests(void)
 {
     TCase *t = tcase_create("audit");
 
     tcase_add_test(t, the_threads_of_the_hosts_lanes_are_no_alarm);
+    tcase_add_test(t, alarms_are_counted_from_0_on);
     return t;
 }
