@@ -10,6 +10,7 @@
 
 #define RETRY_NS   (10 * ENV_MS) /* when the workers' queue is full */
 #define TIMEOUT_NS (60 * ENV_S)  /* a batch that takes longer has lost its disk */
+#define BROKEN_MAX 8u              /* reads of a batch that fail alone, too; others are not tried */
 #define TEXT_BYTES (STORE_PROCESS_BYTES + 512u) /* of what is told to others; ids have 256 */
 
 TAILQ_HEAD(op_list, store_op);
@@ -88,6 +89,55 @@ static int run_ops(struct queue *q, struct fn_error *reterr)
     return r;
 }
 
+/* Of a transaction that began: 0 when all of it is in the database. */
+static int commit_ops(struct queue *q, int r, struct fn_error *reterr)
+{
+    r = r < 0 ? r : sql_do(q->db, "COMMIT", reterr);
+    if (r < 0) {
+        sql_do(q->db, "ROLLBACK", NULL);
+    }
+    return r;
+}
+
+/* Its own mistake, or else that of the transaction. */
+static int read_alone(struct queue *q, struct store_op *op, struct fn_error *reterr)
+{
+    int r = sql_do(q->db, q->db->ops->begin_read, reterr);
+
+    op->n = 0;
+    op->error = ERR_INIT;
+    op->result = 0;
+    if (r == 0) {
+        op->result = op->verb->run(q->db, op, &op->error);
+        r = commit_ops(q, 0, reterr);
+    }
+    if (r < 0 && op->result == 0) {
+        op->result = r;
+        op->error = *reterr;
+    }
+    return r;
+}
+
+/* PostgreSQL ends the transaction of all by the mistake of one, and does not say whose it was: each
+ * has its own now. Where many fail, the database has a trouble that is nobody's. */
+static void read_each(struct queue *q)
+{
+    struct fn_error e = ERR_INIT;
+    struct store_op *op;
+    uint32_t broken = 0;
+    int r = 0;
+
+    TAILQ_FOREACH(op, &q->running, link) {
+        if (broken < BROKEN_MAX) {
+            r = read_alone(q, op, &e);
+            broken += r < 0;
+        } else {
+            op->result = r;
+            op->error = e;
+        }
+    }
+}
+
 /* Nothing of the batch is in the database: none of it may be told as done. */
 static void fail_all(struct queue *q, int code, const struct fn_error *e)
 {
@@ -105,16 +155,15 @@ static void queue_run(struct env_work *w, struct fn_op *fn_op)
     const struct sql_ops *ops = q->db->ops;
     struct fn_error e = ERR_INIT;
     int r = sql_do(q->db, q->writes ? ops->begin_write : ops->begin_read, &e);
+    bool began = r == 0;
 
     (void)fn_op;
-    if (r == 0) {
-        r = run_ops(q, &e);
-        r = r < 0 ? r : sql_do(q->db, "COMMIT", &e);
-        if (r < 0) {
-            sql_do(q->db, "ROLLBACK", NULL);
-        }
+    if (began) {
+        r = commit_ops(q, run_ops(q, &e), &e);
     }
-    if (r < 0) {
+    if (r < 0 && began && !q->writes) {
+        read_each(q);
+    } else if (r < 0) {
         fail_all(q, r, &e);
     }
 }
