@@ -247,9 +247,14 @@ struct net_identity *node_tls_find(void *ud, const char *name)
     return side ? side->identity : NULL;
 }
 
-/* Said for each side: one may refuse what another takes. */
-static void refused(const struct node_tls_side *side, const struct fn_error *e)
+/* Said for each side: one may refuse what another takes. Tried again at each look, because time, a
+ * mode or a free descriptor may be all that is missing. */
+static void refused(struct node_tls_side *side, uint64_t stamp, const struct fn_error *e)
 {
+    if (side->refused_stamp == stamp) {
+        return;
+    }
+    side->refused_stamp = stamp;
     log_error("renewed certificates cannot be used, the old ones stay", "tls", side->config->name,
               "error", e->msg);
 }
@@ -303,11 +308,12 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
     if (stamp == side->stamp) {
         return false;
     }
-    side->stamp = stamp;
     if (load_entry(side->config, env_wall_ns(t->env), &fresh, &e) < 0) {
-        refused(side, &e);
+        refused(side, stamp, &e);
         return false;
     }
+    side->stamp = stamp;
+    side->refused_stamp = 0;
     if (is_first(t, side)) {
         tell_renewed(side, &fresh);
     }
@@ -326,7 +332,7 @@ static void look_at_own(struct node_tls *t, struct node_tls_side *side)
     if (look_at(t, side)) {
         tls = node_tls_of(side);
         if (net_identity_renew(side->identity, &tls, &e) < 0) {
-            refused(side, &e);
+            refused(side, side->stamp, &e);
         }
     }
 }

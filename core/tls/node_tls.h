@@ -18,7 +18,8 @@
 struct node_tls_side {
     const struct config_tls *config; /* NULL = plain text */
     struct tls_files files;
-    uint64_t stamp; /* of the files on disk */
+    uint64_t stamp; /* of the files in force, as they were on disk */
+    uint64_t refused_stamp; /* of those that were refused last, which is told once; 0 = none */
     struct metric *days_left;
     int64_t alarm_days; /* told last; 0 = nothing yet */
     bool crl_alarm;     /* told that a revocation list ends */

@@ -1,7 +1,7 @@
 // Mutual TLS between nodes: who may talk to whom, and certificates that are renewed under load.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { Pki } from './lib/certs.mjs'
@@ -187,6 +187,33 @@ ${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
     } finally {
       await lb.stop()
       await runner.stop()
+    }
+  })
+
+  await t.test('files that are refused once are tried again, and told once', async () => {
+    const [early, open] = [demoCerts(), demoCerts()]
+    const [a, b] = await Promise.all([startRunner(early), startRunner(open)])
+    const refused = (node, code) => node.log.split('\n').filter((l) => l.includes('renewed certificates cannot be used') && l.includes(code)).length
+    try {
+      const pki = new Pki()
+      const seconds = (ms) => `${new Date(ms).toISOString().replace(/[-:T]|\..*/g, '')}Z`
+      const soon = pki.issue({ cn: 'runner-1', by: pki.ca, start: seconds(Date.now() + 8000), end: '20491231235959Z' })
+      for (const [file, by] of [['runner-1.pem', soon.cert], ['runner-1.key', soon.key]]) {
+        copyFileSync(by, path.join(early, `${file}.new`))
+        renameSync(path.join(early, `${file}.new`), path.join(early, file))
+      }
+      const key = path.join(open, 'runner-1.key')
+      replaceCerts(open, demoCerts())
+      chmodSync(key, 0o644)
+      a.signal('SIGHUP')
+      b.signal('SIGHUP')
+      await until('each side is refused', () => refused(a, 'TLS804') === 2 && refused(b, 'TLS801') === 2)
+      b.signal('SIGHUP')
+      chmodSync(key, 0o600)
+      await until('both are taken', () => [a, b].every((n) => n.log.includes('certificates renewed')), 20_000)
+      assert.deepEqual([refused(a, ''), refused(b, '')], [2, 2])
+    } finally {
+      await Promise.all([a.stop(), b.stop()])
     }
   })
 
