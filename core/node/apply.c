@@ -27,7 +27,7 @@ void node_apply(struct node *n)
     node_traces_apply(n);
     web_set_limits(n->web, n->config->http_limits);
     web_set_cors(n->web, n->config->cors);
-    web_set_api_clients(n->web, &n->config->api->clients);
+    web_set_api_options(n->web, n->config->api);
     for (uint32_t i = n->n_sides; i-- > 0;) {
         n->sides[i]->apply(n);
     }
