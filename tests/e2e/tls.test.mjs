@@ -1,6 +1,6 @@
 // Mutual TLS between nodes: who may talk to whom, and certificates that are renewed under load.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
@@ -135,6 +135,40 @@ ${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
     } finally {
       await lb.kill() // a call waits there for a runner
       await e.stop()
+    }
+  })
+
+  await t.test('a reload finds new entries for plugins, and refuses others for those in use', async () => {
+    const dir = demoCerts()
+    const port = await freePort()
+    const entry = (name, peers = '') => `  ${name}: { cert: ${dir}/lb-1.pem, key: ${dir}/lb-1.key, ca: ${dir}/ca.pem${peers} }\n`
+    const yaml = (pool, entries) => `
+node: lb
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { pool: { use: npm, address: "127.0.0.1:1", lb_id: lb-1${pool} } }
+tls:
+${entries}${appsYaml({ hello: {} })}`
+    const lb = await Fnd.start('lb', port, yaml(', tls: a', entry('a')))
+    const file = path.join(lb.dir, 'fn.yaml')
+    const reload = (text) => {
+      writeFileSync(file, text, { mode: 0o600 })
+      const { status, stdout, stderr } = spawnSync(path.join(build, 'fnd'), ['reload', '--config', file], { encoding: 'utf8' })
+      return { status, text: stdout + stderr }
+    }
+    try {
+      const changed = reload(yaml(', tls: a', entry('a', ', peers: [npm-1]')))
+      assert.notEqual(changed.status, 0)
+      assert.match(changed.text, /CFG720 tls\.a cannot change while the node runs: a plugin uses it/)
+      const other = reload(yaml(', tls: b', entry('a') + entry('b')))
+      assert.equal(other.status, 0, other.text)
+      assert.match(reload(yaml(', tls: b', entry('a') + entry('b', ', peers: [npm-1]'))).text, /CFG720 tls\.b cannot change/)
+      assert.equal(reload(yaml(', tls: c', entry('c'))).status, 0)
+      assert.equal(reload(yaml(', tls: b', entry('b', ', peers: [npm-1]'))).status, 0)
+      await lb.stop()
+      assert.doesNotMatch(lb.log, /level=error.*certificates/)
+    } finally {
+      await lb.kill()
     }
   })
 
