@@ -23,6 +23,7 @@ struct queue {
     uint32_t waiting_n;
     struct op_list running; /* the worker's, while `busy` */
     uint32_t running_n;
+    uint32_t done_n; /* of a batch that is done, those that were not told yet */
     bool busy;
     struct env_work work;
     struct env_timer retry;
@@ -205,10 +206,12 @@ static void queue_done(struct env_work *w)
 
     TAILQ_CONCAT(&done, &q->running, link);
     q->busy = false;
+    q->done_n = q->running_n;
+    q->running_n = 0;
     queue_start(q);
     while ((op = TAILQ_FIRST(&done))) {
         TAILQ_REMOVE(&done, op, link);
-        q->running_n--;
+        q->done_n--;
         tell_failure(op);
         if (q->writes && op->result == 0 && s->changed) {
             s->changed(s->changed_ud, op->verb->changed(op));
@@ -273,9 +276,14 @@ void store_on_change(struct store *s, void (*changed)(void *ud, const char *id),
     s->changed_ud = ud;
 }
 
+static uint32_t queue_n(const struct queue *q)
+{
+    return q->waiting_n + q->running_n + q->done_n;
+}
+
 uint32_t store_waiting(const struct store *s)
 {
-    return s->reads.waiting_n + s->reads.running_n + s->changes.waiting_n + s->changes.running_n;
+    return queue_n(&s->reads) + queue_n(&s->changes);
 }
 
 void store_drain(struct store *s, void (*idle)(void *ud), void *ud)

@@ -346,6 +346,26 @@ START_TEST(a_full_lane_is_tried_again)
 }
 END_TEST
 
+/* The lane is full just when a batch is done. */
+START_TEST(a_full_lane_behind_a_batch_is_tried_again)
+{
+    uint32_t tries = 0;
+
+    open_store();
+    submit(make_app("1", "one"));
+    submit(make_app("2", "two"));
+    env->submit_fails = 1;
+    ck_assert_int_eq(fake_env_work_one(env), 1);
+    ck_assert_uint_eq(store_waiting(store), 1);
+    while (fake_env_advance(env, 20 * ENV_MS), fake_env_work_one(env) && tries < 10) {
+        tries++;
+    }
+    ck_assert_uint_eq(tries, 1);
+    ck_assert_uint_eq(store_waiting(store), 0);
+    ck_assert_int_eq(get_app("2")->result, 0);
+}
+END_TEST
+
 START_TEST(waiting_has_a_limit)
 {
     open_store();
@@ -782,6 +802,7 @@ int main(void)
     tcase_add_test(t, a_read_that_breaks_the_transaction_stands_alone);
     tcase_add_test(t, a_database_that_refuses_all_reads_is_left_alone);
     tcase_add_test(t, a_full_lane_is_tried_again);
+    tcase_add_test(t, a_full_lane_behind_a_batch_is_tried_again);
     tcase_add_test(t, waiting_has_a_limit);
     tcase_add_test(t, a_drain_waits_for_the_last_one);
     tcase_add_test(t, what_was_kept_comes_back);
