@@ -56,22 +56,19 @@ static int tell_others(struct queue *q, const struct store_op *op, struct fn_err
 }
 
 /* A change stands alone: what it began and did not end is taken back. < 0: nothing of the
- * transaction is left. */
-static int run_change(struct queue *q, struct store_op *op)
+ * transaction is left, and *reterr is not the change's own mistake. */
+static int run_change(struct queue *q, struct store_op *op, struct fn_error *reterr)
 {
     struct sql *db = q->db;
-    int r = sql_do(db, "SAVEPOINT op", &op->error);
+    int r = sql_do(db, "SAVEPOINT op", reterr);
 
     if (r < 0) {
-        op->result = r;
         return r;
     }
     op->result = op->verb->run(db, op, &op->error);
     op->result = op->result < 0 ? op->result : tell_others(q, op, &op->error);
-    if (op->result < 0 && (r = sql_do(db, "ROLLBACK TO op", NULL)) < 0) {
-        return r;
-    }
-    return sql_do(db, "RELEASE op", op->result < 0 ? NULL : &op->error);
+    r = op->result < 0 ? sql_do(db, "ROLLBACK TO op", reterr) : 0;
+    return r < 0 ? r : sql_do(db, "RELEASE op", reterr);
 }
 
 static int run_ops(struct queue *q, struct fn_error *reterr)
@@ -82,8 +79,7 @@ static int run_ops(struct queue *q, struct fn_error *reterr)
     TAILQ_FOREACH(op, &q->running, link) {
         if (!q->writes) {
             op->result = op->verb->run(q->db, op, &op->error);
-        } else if ((r = run_change(q, op)) < 0) {
-            *reterr = op->error;
+        } else if ((r = run_change(q, op, reterr)) < 0) {
             break;
         }
     }

@@ -278,6 +278,29 @@ START_TEST(a_lost_transaction_fails_all_of_it)
 }
 END_TEST
 
+/* One client's mistake is not the answer of all when its change cannot be taken back. */
+START_TEST(a_lost_connection_is_nobodys_mistake)
+{
+    struct store_op *ops[3];
+
+    open_wrapped(false);
+    run(make_app("0", "zero"));
+    submit(make_app("x", "holds the worker"));
+    submit(ops[0] = make_app("1", "one"));
+    submit(ops[1] = make_app("2", "zero"));
+    submit(ops[2] = make_app("3", "three"));
+    fake_env_work_one(env);
+    wrapped.fails = "ROLLBACK TO";
+    fake_env_work_one(env);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(ops[i]->result, FN_E_EXHAUSTED);
+        ck_assert_int_eq(ops[i]->error.http_status, 503);
+        ck_assert_int_eq(ops[i]->error.blame, FN_BLAME_PLATFORM);
+    }
+    ck_assert_int_eq(get_app("1")->result, FN_E_NOT_FOUND);
+}
+END_TEST
+
 static struct store_op *submit_get(const char *id)
 {
     struct store_op *op = make(&store_app_get);
@@ -799,6 +822,7 @@ int main(void)
     tcase_add_test(t, what_waits_shares_a_transaction);
     tcase_add_test(t, a_refused_change_leaves_the_others);
     tcase_add_loop_test(t, a_lost_transaction_fails_all_of_it, 0, 5);
+    tcase_add_test(t, a_lost_connection_is_nobodys_mistake);
     tcase_add_test(t, a_read_that_breaks_the_transaction_stands_alone);
     tcase_add_test(t, a_database_that_refuses_all_reads_is_left_alone);
     tcase_add_test(t, a_full_lane_is_tried_again);
