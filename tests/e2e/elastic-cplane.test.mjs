@@ -112,6 +112,16 @@ faulty('F35: a removal that fails is tried until the machine is gone', { npm: { 
   await until('it is gone', async () => Object.keys(await e.states()).length === 0)
 })
 
+test('an error that is no UTF-8 is told, and hides nothing', async () => {
+  const e = await Scripted.start()
+  try {
+    e.answer('list.sh', "printf 'caf\\351 is shut' >&2; exit 1\n")
+    await until('it fails', async () => /^caf\? is shut/.test((await e.group())?.cplane_error.replace(/.*caf/, 'caf')))
+  } finally {
+    await e.stop()
+  }
+})
+
 test('what was drained stays so with wishes_file, also where there is no admin socket', async () => {
   const runner = await startRunner()
   const e = await Scripted.start({ npm: { wishes_file: path.join(tempDir(), 'wishes'), runners_min: 1 } })
