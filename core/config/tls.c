@@ -38,7 +38,7 @@ const struct config_tls *config_tls_find(const struct config *c, const char *nam
     return NULL;
 }
 
-static const char *copy_text(const char *text, struct arena *a, bool *ok)
+static const char *tls_copy_text(const char *text, struct arena *a, bool *ok)
 {
     const char *copy = text ? arena_strdup(a, text) : NULL;
 
@@ -55,15 +55,15 @@ struct config_tls *config_tls_copy(const struct config_tls *c, struct arena *a)
     if (!ok) {
         return NULL;
     }
-    *to = (struct config_tls){ .name = copy_text(c->name, a, &ok),
-                               .cert = copy_text(c->cert, a, &ok),
-                               .key = copy_text(c->key, a, &ok),
-                               .ca = copy_text(c->ca, a, &ok),
-                               .crl = copy_text(c->crl, a, &ok),
-                               .server_name = copy_text(c->server_name, a, &ok),
+    *to = (struct config_tls){ .name = tls_copy_text(c->name, a, &ok),
+                               .cert = tls_copy_text(c->cert, a, &ok),
+                               .key = tls_copy_text(c->key, a, &ok),
+                               .ca = tls_copy_text(c->ca, a, &ok),
+                               .crl = tls_copy_text(c->crl, a, &ok),
+                               .server_name = tls_copy_text(c->server_name, a, &ok),
                                .peers = { peers, c->peers.n } };
     for (uint64_t i = 0; i < c->peers.n; i++) {
-        peers[i] = copy_text(c->peers.items[i], a, &ok);
+        peers[i] = tls_copy_text(c->peers.items[i], a, &ok);
     }
     return ok ? to : NULL;
 }
