@@ -6,6 +6,7 @@
 
 #include <base/log.h>
 #include <base/percent.h>
+#include <base/utf8.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,8 +152,11 @@ static int call_begin(struct api_call *c, struct fn_error *reterr)
     bool other_method;
     int r;
 
-    if (!path) {
-        return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER, "Path malformed");
+    r = path && utf8_is_valid(path)
+            ? query_check(&c->arena, rq->query, reterr)
+            : err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER, "Path malformed");
+    if (r < 0) {
+        return r;
     }
     c->route = find_route(c, rq->method, path, &other_method);
     if (!c->route) {

@@ -183,6 +183,8 @@ int tell_triggers(struct api_call *c, struct buf *out);
 
 /* A value of the query, decoded, "" if there is none or it cannot be decoded. */
 const char *query_get(struct arena *arena, const char *query, const char *name);
+/* FN_E_INVALID with 400: a value that is no UTF-8. */
+int query_check(struct arena *arena, const char *query, struct fn_error *reterr);
 /* Reads per_page and cursor. FN_E_INVALID with 400. */
 int page_read(struct api_call *c, struct fn_error *reterr);
 /* The cursor behind an item; fn_id NULL: of what has a name alone. NULL: out of memory. */

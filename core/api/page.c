@@ -4,6 +4,7 @@
 #include <api/api_int.h>
 
 #include <base/percent.h>
+#include <base/utf8.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,21 @@ const char *query_get(struct arena *arena, const char *query, const char *name)
         p += len;
     }
     return "";
+}
+
+/* A database whose texts are UTF-8 takes no others, and lets whoever shares the transaction pay. */
+int query_check(struct arena *arena, const char *query, struct fn_error *reterr)
+{
+    for (const char *p = query; p && *p; p += *p == '&') {
+        size_t len = strcspn(p, "&");
+        const char *text = percent_decode(arena, p, len, true);
+
+        if (text && !utf8_is_valid(text)) {
+            return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER, "Query malformed");
+        }
+        p += len;
+    }
+    return 0;
 }
 
 static char *decode64(struct arena *arena, const char *text, size_t *ret_len)
@@ -96,11 +112,11 @@ int page_read(struct api_call *c, struct fn_error *reterr)
         return 0;
     }
     name = decode64(&c->arena, cursor, &len);
-    if (!name) {
+    f->after_fn = name && strlen(name) < len ? name + strlen(name) + 1 : BEHIND_ALL_IDS;
+    if (!name || !utf8_is_valid(name) || !utf8_is_valid(f->after_fn)) {
         return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER, "Invalid cursor");
     }
     f->after = name;
-    f->after_fn = strlen(name) < len ? name + strlen(name) + 1 : BEHIND_ALL_IDS;
     return 0;
 }
 

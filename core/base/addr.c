@@ -53,6 +53,18 @@ int addr_parse(const char *text, struct addr *ret)
     return parse_host(text, (size_t)(colon - text), ret->host);
 }
 
+int addr_parse_host(const char *text, struct addr *ret)
+{
+    char with_port[ADDR_HOST_MAX + 16];
+    int r = addr_parse(text, ret);
+
+    if (r < 0 && strlen(text) <= ADDR_HOST_MAX) {
+        snprintf(with_port, sizeof(with_port), "%s:80", text);
+        r = addr_parse(with_port, ret);
+    }
+    return r == 0 && ret->path ? FN_E_INVALID : r;
+}
+
 uint16_t addr_port(const struct addr *a)
 {
     return (uint16_t)strtoul(a->port, NULL, 10);

@@ -21,6 +21,10 @@ struct addr {
 /* [any] 0, or FN_E_INVALID for what is none of the four forms. */
 int addr_parse(const char *text, struct addr *ret);
 
+/* [any] The same for what names a server to its clients, as the header Host: host or host:port, no
+ * path; without a port it is 80. */
+int addr_parse_host(const char *text, struct addr *ret);
+
 /* [any] The number of `port`; 0 for unix sockets. */
 uint16_t addr_port(const struct addr *a);
 

@@ -56,6 +56,19 @@ static size_t ascii_run(const char *p, size_t n)
     return run;
 }
 
+bool utf8_is_valid(const char *text)
+{
+    size_t len = strlen(text);
+    const char *end = text + len;
+    const char *p = text + ascii_run(text, len);
+    uint32_t n = 1;
+
+    for (; p < end && n > 0; p += n) {
+        n = utf8_sequence(p, end);
+    }
+    return n > 0;
+}
+
 size_t utf8_copy(char *to, size_t cap, const char *text)
 {
     size_t len = strlen(text);

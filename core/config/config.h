@@ -204,6 +204,12 @@ bool config_plugin_same(const struct config *c, struct plugin_host *h,
 /* The same without the file: only the options, by the table of the running instance. */
 bool config_plugin_same_options(const struct config *c, const struct config_plugin *plugin,
                                 const struct plugin *running, struct conf_problems *p);
+/* The same of an entry of tls: that is in use: a problem where `next` has another one. */
+void config_check_entry(const struct config *next, const struct config_tls *running,
+                        const char *user, struct conf_problems *p);
+bool config_tls_same(const struct config_tls *a, const struct config_tls *b);
+/* In the arena, without its place in the file. NULL: out of memory. */
+struct config_tls *config_tls_copy(const struct config_tls *c, struct arena *a);
 /* What `next` changes but a running node cannot take over: a problem for each setting. */
 void config_check_live(const struct config *running, const struct config *next,
                        struct conf_problems *p);

@@ -98,6 +98,25 @@ static bool same_list(const struct fn_strlist *a, const struct fn_strlist *b)
     return same;
 }
 
+bool config_tls_same(const struct config_tls *a, const struct config_tls *b)
+{
+    return same_text(a->cert, b->cert) && same_text(a->key, b->key) && same_text(a->ca, b->ca) &&
+           same_text(a->crl, b->crl) && same_text(a->server_name, b->server_name) &&
+           same_list(&a->peers, &b->peers);
+}
+
+void config_check_entry(const struct config *next, const struct config_tls *running,
+                        const char *user, struct conf_problems *p)
+{
+    const struct config_tls *entry = config_tls_find(next, running->name);
+
+    if (entry && !config_tls_same(running, entry)) {
+        conf_problem(p, "CFG720", NULL,
+                     "tls.%s cannot change while the node runs: %s uses it; restart the node",
+                     entry->name, user);
+    }
+}
+
 /* The entry that `was` named and `is` names: what it says belongs to the node. Another name is told
  * as an option of its own. */
 static void check_entry(const struct config *running, const struct config *next, const char *was,
@@ -105,14 +124,9 @@ static void check_entry(const struct config *running, const struct config *next,
 {
     const struct config_tls *a = was && is && strcmp(was, is) == 0 ? config_tls_find(running, was)
                                                                    : NULL;
-    const struct config_tls *b = a ? config_tls_find(next, is) : NULL;
 
-    if (b && (!same_text(a->cert, b->cert) || !same_text(a->key, b->key) ||
-              !same_text(a->ca, b->ca) || !same_text(a->crl, b->crl) ||
-              !same_text(a->server_name, b->server_name) || !same_list(&a->peers, &b->peers))) {
-        conf_problem(p, "CFG720", NULL,
-                     "tls.%s cannot change while the node runs: %s uses it; restart the node",
-                     b->name, user);
+    if (a) {
+        config_check_entry(next, a, user, p);
     }
 }
 

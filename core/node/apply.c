@@ -25,9 +25,10 @@ void node_apply(struct node *n)
     log_set_level(level);
     node_set_budget(n);
     node_traces_apply(n);
+    node_tls_apply(&n->tls, n->config);
     web_set_limits(n->web, n->config->http_limits);
     web_set_cors(n->web, n->config->cors);
-    web_set_api_clients(n->web, &n->config->api->clients);
+    web_set_api_options(n->web, n->config->api);
     for (uint32_t i = n->n_sides; i-- > 0;) {
         n->sides[i]->apply(n);
     }

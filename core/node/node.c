@@ -215,7 +215,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
                               .identity = n->tls.web.identity,
                               .lb = n->lb,
                               .api = n->management,
-                              .api_clients = n->config->api->clients,
+                              .api_options = n->config->api,
                               .unready = unready,
                               .ud = n };
     int r = 0;

@@ -89,7 +89,7 @@ struct node {
     /* node pool manager side */
     struct npm_manager *npm;
     struct npm_service *npm_service;
-    struct npm_keep *npm_keep; /* NULL: without an admin socket there is nobody to wish anything */
+    struct npm_keep *npm_keep; /* NULL: neither npm.wishes_file nor an admin socket: not kept */
 
     /* of the side that drains */
     void (*drained)(void *ud);

@@ -70,6 +70,27 @@ static void check_plugins(struct reload *r, const struct config *c)
     buf_finish(&out);
 }
 
+static void check_live(struct reload *r, const struct config *c)
+{
+    struct node *n = r->node;
+
+    config_check_live(r->running, c, &r->problems);
+    n->env->enter(n->env);
+    node_tls_check_live(&n->tls, c, &r->problems);
+    n->env->leave(n->env);
+}
+
+/* Plugins that are created or started may name entries of tls: that are new, until done_make(). */
+static void load_next(struct reload *r, const struct config *c)
+{
+    struct node *n = r->node;
+
+    n->env->enter(n->env);
+    node_tls_try(&n->tls, c);
+    n->env->leave(n->env);
+    generation_load(r->next, r->running_pool, &r->problems);
+}
+
 static void reload_make(struct reload *r, struct config *c)
 {
     struct node *n = r->node;
@@ -84,7 +105,7 @@ static void reload_make(struct reload *r, struct config *c)
         config_destroy(c);
         return;
     }
-    config_check_live(r->running, c, p);
+    check_live(r, c);
     config_check_kept(r->running, c, n->plugins, n->n_plugins, p);
     if (p->n > 0) {
         config_destroy(c);
@@ -95,7 +116,7 @@ static void reload_make(struct reload *r, struct config *c)
         conf_problem(p, "CFG712", NULL, "out of memory");
         return;
     }
-    generation_load(r->next, r->running_pool, p);
+    load_next(r, c);
 }
 
 static void run_make(struct env_work *w, struct fn_op *op)
@@ -175,6 +196,7 @@ static void done_make(struct env_work *w)
         conf_problem(&r->problems, "CFG712", g->config->pool.where, "pool %s: %s",
                      g->config->pool.use, e.msg);
     }
+    node_tls_try(&r->node->tls, NULL);
     r->node->reloading = false;
     r->next = NULL;
     if (g && (r->problems.n > 0 || r->stopped)) {

@@ -202,13 +202,15 @@ static void side_on_end(void *ud, struct admin_request *rq)
     give_order(ud, rq, NPM_ORDER_END);
 }
 
+/* Where no file is set. */
 static void npm_with_admin(struct node *n)
 {
-    const char *set = n->config->npm->wishes_file;
     char path[ADMIN_PATH_MAX + 16];
 
-    snprintf(path, sizeof(path), "%s.runners", n->admin_path);
-    n->npm_keep = npm_keep_open(n->env, npm_manager_wishes(n->npm), set ? set : path);
+    if (!n->npm_keep) {
+        snprintf(path, sizeof(path), "%s.runners", n->admin_path);
+        n->npm_keep = npm_keep_open(n->env, npm_manager_wishes(n->npm), path);
+    }
 }
 
 static const struct node_route npm_routes[] = {
@@ -280,6 +282,9 @@ static int npm_open(struct node *n, struct fn_error *reterr)
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the control plane's threads");
     }
     r = npm_manager_create(&deps, &n->npm, reterr);
+    if (r == 0 && c->wishes_file) { /* the operator's page wishes, too, also without a socket */
+        n->npm_keep = npm_keep_open(n->env, npm_manager_wishes(n->npm), c->wishes_file);
+    }
     return r < 0 ? r : npm_service_create(n->env, n->npm, &n->npm_service, reterr);
 }
 

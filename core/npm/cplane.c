@@ -130,11 +130,46 @@ static void take_gone(struct npm_group *g, const struct fn_machine *m, const str
     hosts_stillborn(g, m->id, now_ns);
 }
 
+static bool is_at(const struct npm_host *h, const char *address)
+{
+    return h && address && h->address[0] && strcmp(h->address, address) == 0;
+}
+
+/* From the end, because the first entry of an id counts. */
+static void find_moving(struct npm_group *g, const struct npm_event *e)
+{
+    for (uint32_t i = e->n; i-- > 0;) {
+        const struct fn_machine *m = &e->machines[i];
+        struct npm_host *h = m->id ? host_find(g, m->id) : NULL;
+
+        if (h && machine_ok(g, m, h, is_at(h, m->address))) {
+            h->moves = m->address && h->address[0] && !is_at(h, m->address);
+        }
+    }
+}
+
+/* Machines may exchange addresses: one that is to have another one gives its own away before. */
+static void take_address(struct npm_group *g, struct npm_host *h, const struct fn_machine *m,
+                         uint32_t place)
+{
+    struct npm_host *other = host_at_address(g, m->address);
+    bool moved = h->moves || h->address[0];
+
+    if (other && other->moves) {
+        host_set_address(g, other, "");
+    }
+    if (!host_set_address(g, h, m->address)) {
+        note(g, NPM_NOTE_BAD_MACHINE, h->id, place);
+    } else if (moved) {
+        note(g, NPM_NOTE_MOVED, h->id, 0);
+    }
+}
+
 static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32_t place,
                          bool first_list, int64_t now_ns)
 {
     struct npm_host *h = m->id ? host_find(g, m->id) : NULL;
-    bool same_address = h && m->address && h->address[0] && strcmp(h->address, m->address) == 0;
+    bool same_address = is_at(h, m->address);
 
     if (m->state == FN_MACHINE_GONE) {
         take_gone(g, m, h, first_list, now_ns);
@@ -156,14 +191,9 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
     h->missing = 0;
     h->braked = false;
     if (m->address && !same_address) {
-        bool moved = h->address[0] != '\0';
-
-        if (!host_set_address(g, h, m->address)) {
-            note(g, NPM_NOTE_BAD_MACHINE, h->id, place);
-        } else if (moved) {
-            note(g, NPM_NOTE_MOVED, h->id, 0);
-        }
+        take_address(g, h, m, place);
     }
+    h->moves = false;
     host_set_labels(g, h, m->labels);
     if (m->capacity_mb != 0 && m->capacity_mb != h->capacity_mb) {
         host_set_capacity(g, h, m->capacity_mb);
@@ -254,6 +284,7 @@ void cplane_listed(struct npm_group *g, const struct npm_event *e, int64_t now_n
     g->listed_ns = now_ns;
     g->list_failures = 0;
     g->standby = e->standby;
+    find_moving(g, e);
     for (uint32_t i = 0; i < e->n; i++) {
         take_machine(g, &e->machines[i], i, first_list, now_ns);
     }

@@ -221,9 +221,16 @@ struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_sta
     return h;
 }
 
+struct npm_host *host_at_address(const struct npm_group *g, const char *address)
+{
+    uint32_t slot = address[0] ? index_find(&g->address_index, address) : INDEX_NONE;
+
+    return slot == INDEX_NONE ? NULL : &g->hosts[slot];
+}
+
 bool host_set_address(struct npm_group *g, struct npm_host *h, const char *address)
 {
-    if (address[0] && index_find(&g->address_index, address) != INDEX_NONE) {
+    if (host_at_address(g, address)) {
         return false;
     }
     if (h->address[0]) {

@@ -7,6 +7,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <base/table.h>
+#include <base/utf8.h>
 #include <model/labels.h>
 #include <plugin/answer.h>
 #include <stdio.h>
@@ -258,6 +259,7 @@ static void tell_answer(struct mgroup *g)
     }
     g->failed = g->result < 0 ? g->error : ERR_INIT;
     if (g->result < 0) {
+        utf8_copy(g->failed.msg, sizeof(g->failed.msg), g->error.msg); /* it goes into JSON */
         log_warn("the control plane failed", "group", g->name, "call", call_names[g->call],
                  "plugin", plugin_name(g->manager->deps.cplane), "code", log_num(g->result),
                  "error", g->error.msg);

@@ -247,6 +247,7 @@ struct npm_host {
     enum npm_reason reason; /* DRAINING: why */
     bool status_under_way;
     bool braked;       /* missing together with most others */
+    bool moves;        /* the list that is being read gives it another address, further down */
     bool lived;        /* answered for stillborn_max */
     bool emptied;      /* REMOVING because it said so */
     bool ordered;      /* its removal, once at least */

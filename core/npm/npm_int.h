@@ -165,6 +165,7 @@ void host_drop(struct npm_group *g, struct npm_host *h);
 /* Another one than now, as is the capacity. */
 void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state state,
                     int64_t now_ns);
+struct npm_host *host_at_address(const struct npm_group *g, const char *address); /* NULL: none */
 /* Another address, or "" for none; false: another host has it. */
 bool host_set_address(struct npm_group *g, struct npm_host *h, const char *address);
 void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb);

@@ -16,11 +16,11 @@ static const struct fn_opt settings_rows[] = {
          "Time for one call to the control plane; then it is cut and repeated with the same "
          "request id. Raise it for clouds that answer only when a machine runs. Go Fn has no "
          "limit."),
-    LIVE_ABSENT("wishes_file", STR, AT(wishes_file), 1, 4096,
-                "Absolute path of the file in which the operator's commands about runners "
-                "(drain, replace, remove) are kept over a restart of the manager. When absent: "
-                "the path of the admin socket with `.runners` appended, which a reboot may "
-                "delete."),
+    OPT_ABSENT("wishes_file", STR, AT(wishes_file), 1, 4096,
+               "Absolute path of the file in which the operator's commands about runners "
+               "(drain, replace, remove) are kept over a restart of the manager. When absent: "
+               "the path of the admin socket with `.runners` appended, which a reboot may "
+               "delete; without a socket they are forgotten."),
     { .key = NULL },
 };
 #undef AT

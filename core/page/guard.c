@@ -2,26 +2,15 @@
 #include <page/guard.h>
 
 #include <base/addr.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 /* Ports are not compared: a tunnel (ssh -L) has its own. */
 static bool is_loopback_name(const char *host)
 {
-    char text[ADDR_HOST_MAX + 16];
     struct addr a;
 
-    if (!host) {
-        return false;
-    }
-    if (addr_parse(host, &a) < 0) { /* without a port */
-        snprintf(text, sizeof(text), "%s:80", host);
-        if (strlen(host) > ADDR_HOST_MAX || addr_parse(text, &a) < 0) {
-            return false;
-        }
-    }
-    return !a.path && addr_is_local(&a);
+    return host && addr_parse_host(host, &a) == 0 && addr_is_local(&a);
 }
 
 static bool is_foreign(const struct guard *g, const char *host, const struct headers *h)

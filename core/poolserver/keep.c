@@ -177,7 +177,7 @@ void npm_keep_changed(struct npm_keep *k)
 
 const char *npm_keep_error(const struct npm_keep *k)
 {
-    return k ? k->failed.msg : "admin.socket is off";
+    return k ? k->failed.msg : "npm.wishes_file is not set, and admin.socket is off";
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

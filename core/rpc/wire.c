@@ -3,30 +3,12 @@
 #include <rpc/wire.h>
 
 #include <assert.h>
-#include <base/runs.h>
 #include <base/utf8.h>
 #include <string.h>
 
 #include "runner.pb-c.h"
 
 /* ---- texts ---------------------------------------------------------------------------------- */
-
-static inline uint64_t is_high(uint64_t eight)
-{
-    return eight;
-}
-
-static bool utf8_valid(const char *text)
-{
-    const char *end = text + strlen(text);
-    const char *p = run_end(text, end, is_high);
-    uint32_t n = 1;
-
-    for (; p < end && n > 0; p += n) {
-        n = utf8_sequence(p, end);
-    }
-    return n > 0;
-}
 
 char *wire_text(struct scratch *s, const char *text)
 {
@@ -36,7 +18,7 @@ char *wire_text(struct scratch *s, const char *text)
     if (!text) {
         return (char *)protobuf_c_empty_string;
     }
-    if (utf8_valid(text)) {
+    if (utf8_is_valid(text)) {
         return (char *)text;
     }
     copy = out = scratch_alloc(s, 2 * strlen(text) + 1);

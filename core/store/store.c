@@ -10,6 +10,7 @@
 
 #define RETRY_NS   (10 * ENV_MS) /* when the workers' queue is full */
 #define TIMEOUT_NS (60 * ENV_S)  /* a batch that takes longer has lost its disk */
+#define BROKEN_MAX 8u              /* reads of a batch that fail alone, too; others are not tried */
 #define TEXT_BYTES (STORE_PROCESS_BYTES + 512u) /* of what is told to others; ids have 256 */
 
 TAILQ_HEAD(op_list, store_op);
@@ -22,6 +23,7 @@ struct queue {
     uint32_t waiting_n;
     struct op_list running; /* the worker's, while `busy` */
     uint32_t running_n;
+    uint32_t done_n; /* of a batch that is done, those that were not told yet */
     bool busy;
     struct env_work work;
     struct env_timer retry;
@@ -54,22 +56,19 @@ static int tell_others(struct queue *q, const struct store_op *op, struct fn_err
 }
 
 /* A change stands alone: what it began and did not end is taken back. < 0: nothing of the
- * transaction is left. */
-static int run_change(struct queue *q, struct store_op *op)
+ * transaction is left, and *reterr is not the change's own mistake. */
+static int run_change(struct queue *q, struct store_op *op, struct fn_error *reterr)
 {
     struct sql *db = q->db;
-    int r = sql_do(db, "SAVEPOINT op", &op->error);
+    int r = sql_do(db, "SAVEPOINT op", reterr);
 
     if (r < 0) {
-        op->result = r;
         return r;
     }
     op->result = op->verb->run(db, op, &op->error);
     op->result = op->result < 0 ? op->result : tell_others(q, op, &op->error);
-    if (op->result < 0 && (r = sql_do(db, "ROLLBACK TO op", NULL)) < 0) {
-        return r;
-    }
-    return sql_do(db, "RELEASE op", op->result < 0 ? NULL : &op->error);
+    r = op->result < 0 ? sql_do(db, "ROLLBACK TO op", reterr) : 0;
+    return r < 0 ? r : sql_do(db, "RELEASE op", reterr);
 }
 
 static int run_ops(struct queue *q, struct fn_error *reterr)
@@ -80,12 +79,60 @@ static int run_ops(struct queue *q, struct fn_error *reterr)
     TAILQ_FOREACH(op, &q->running, link) {
         if (!q->writes) {
             op->result = op->verb->run(q->db, op, &op->error);
-        } else if ((r = run_change(q, op)) < 0) {
-            *reterr = op->error;
+        } else if ((r = run_change(q, op, reterr)) < 0) {
             break;
         }
     }
     return r;
+}
+
+/* Of a transaction that began: 0 when all of it is in the database. */
+static int commit_ops(struct queue *q, int r, struct fn_error *reterr)
+{
+    r = r < 0 ? r : sql_do(q->db, "COMMIT", reterr);
+    if (r < 0) {
+        sql_do(q->db, "ROLLBACK", NULL);
+    }
+    return r;
+}
+
+/* Its own mistake, or else that of the transaction. */
+static int read_alone(struct queue *q, struct store_op *op, struct fn_error *reterr)
+{
+    int r = sql_do(q->db, q->db->ops->begin_read, reterr);
+
+    op->n = 0;
+    op->error = ERR_INIT;
+    op->result = 0;
+    if (r == 0) {
+        op->result = op->verb->run(q->db, op, &op->error);
+        r = commit_ops(q, 0, reterr);
+    }
+    if (r < 0 && op->result == 0) {
+        op->result = r;
+        op->error = *reterr;
+    }
+    return r;
+}
+
+/* PostgreSQL ends the transaction of all by the mistake of one, and does not say whose it was: each
+ * has its own now. Where many fail, the database has a trouble that is nobody's. */
+static void read_each(struct queue *q)
+{
+    struct fn_error e = ERR_INIT;
+    struct store_op *op;
+    uint32_t broken = 0;
+    int r = 0;
+
+    TAILQ_FOREACH(op, &q->running, link) {
+        if (broken < BROKEN_MAX) {
+            r = read_alone(q, op, &e);
+            broken += r < 0;
+        } else {
+            op->result = r;
+            op->error = e;
+        }
+    }
 }
 
 /* Nothing of the batch is in the database: none of it may be told as done. */
@@ -105,16 +152,15 @@ static void queue_run(struct env_work *w, struct fn_op *fn_op)
     const struct sql_ops *ops = q->db->ops;
     struct fn_error e = ERR_INIT;
     int r = sql_do(q->db, q->writes ? ops->begin_write : ops->begin_read, &e);
+    bool began = r == 0;
 
     (void)fn_op;
-    if (r == 0) {
-        r = run_ops(q, &e);
-        r = r < 0 ? r : sql_do(q->db, "COMMIT", &e);
-        if (r < 0) {
-            sql_do(q->db, "ROLLBACK", NULL);
-        }
+    if (began) {
+        r = commit_ops(q, run_ops(q, &e), &e);
     }
-    if (r < 0) {
+    if (r < 0 && began && !q->writes) {
+        read_each(q);
+    } else if (r < 0) {
         fail_all(q, r, &e);
     }
 }
@@ -156,10 +202,12 @@ static void queue_done(struct env_work *w)
 
     TAILQ_CONCAT(&done, &q->running, link);
     q->busy = false;
+    q->done_n = q->running_n;
+    q->running_n = 0;
     queue_start(q);
     while ((op = TAILQ_FIRST(&done))) {
         TAILQ_REMOVE(&done, op, link);
-        q->running_n--;
+        q->done_n--;
         tell_failure(op);
         if (q->writes && op->result == 0 && s->changed) {
             s->changed(s->changed_ud, op->verb->changed(op));
@@ -224,9 +272,14 @@ void store_on_change(struct store *s, void (*changed)(void *ud, const char *id),
     s->changed_ud = ud;
 }
 
+static uint32_t queue_n(const struct queue *q)
+{
+    return q->waiting_n + q->running_n + q->done_n;
+}
+
 uint32_t store_waiting(const struct store *s)
 {
-    return s->reads.waiting_n + s->reads.running_n + s->changes.waiting_n + s->changes.running_n;
+    return queue_n(&s->reads) + queue_n(&s->changes);
 }
 
 void store_drain(struct store *s, void (*idle)(void *ud), void *ud)

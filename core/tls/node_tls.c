@@ -61,7 +61,9 @@ static struct node_tls_side *side_at(struct node_tls *t, uint32_t i)
 static bool is_first(const struct node_tls *t, const struct node_tls_side *side)
 {
     for (uint32_t i = 0; i < sides_n(t) && side_of(t, i) != side; i++) {
-        if (side_of(t, i)->config == side->config) {
+        const struct config_tls *other = side_of(t, i)->config;
+
+        if (other && strcmp(other->name, side->config->name) == 0) {
             return false;
         }
     }
@@ -126,13 +128,13 @@ static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
     }
 }
 
-static int open_side(struct node_tls *t, struct node_tls_side *side, const struct config *c,
-                     const char *name, struct fn_error *reterr)
+static int open_side(struct node_tls *t, struct node_tls_side *side,
+                     const struct config_tls *entry, struct fn_error *reterr)
 {
     int r = 0;
 
-    if (name) {
-        side->config = config_tls_find(c, name);
+    if (entry) {
+        side->config = entry;
         side->stamp = stamp_of(side->config);
         r = load_entry(side->config, env_wall_ns(t->env), &side->files, reterr);
     }
@@ -159,19 +161,24 @@ struct net_tls node_tls_of(const struct node_tls_side *side)
 }
 
 /* A side whose connections no rpc makes. */
-static int open_own(struct node_tls *t, struct node_tls_side *side, const char *name,
-                    struct fn_error *reterr)
+static int open_own(struct node_tls *t, struct node_tls_side *side,
+                    const struct config_tls *entry, struct fn_error *reterr)
 {
     struct fn_error e = ERR_INIT;
     struct net_tls tls;
-    int r = open_side(t, side, t->config, name, reterr);
+    int r = open_side(t, side, entry, reterr);
 
     if (r < 0 || !side->config) {
         return r;
     }
     tls = node_tls_of(side);
     r = net_identity_create(&tls, &side->identity, &e);
-    return r < 0 ? err_set(reterr, r, "tls.%s: %s", name, e.msg) : 0;
+    return r < 0 ? err_set(reterr, r, "tls.%s: %s", entry->name, e.msg) : 0;
+}
+
+static const struct config_tls *entry_of(const struct config *c, const char *name)
+{
+    return name ? config_tls_find(c, name) : NULL;
 }
 
 int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
@@ -181,15 +188,11 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
 
     t->env = env;
     t->config = c;
-    r = open_side(t, &t->server, c, c->grpc->server_tls, reterr);
-    r = r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
-    r = r < 0 ? r : open_own(t, &t->web, c->http->tls, reterr);
-    return r < 0 ? r : open_own(t, &t->page, c->admin->page_tls, reterr);
-}
-
-static const struct config_tls *entry_of(const struct config *c, const char *name)
-{
-    return name ? config_tls_find(c, name) : NULL;
+    arena_init(&t->arena, 0);
+    r = open_side(t, &t->server, entry_of(c, c->grpc->server_tls), reterr);
+    r = r < 0 ? r : open_side(t, &t->client, entry_of(c, c->grpc->client_tls), reterr);
+    r = r < 0 ? r : open_own(t, &t->web, entry_of(c, c->http->tls), reterr);
+    return r < 0 ? r : open_own(t, &t->page, entry_of(c, c->admin->page_tls), reterr);
 }
 
 void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p)
@@ -216,28 +219,83 @@ void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problem
     }
 }
 
-static struct node_tls_side *named(struct node_tls *t, const char *name)
+static void close_side(struct node_tls_side *side)
 {
-    struct node_tls_side *side;
-    struct fn_error e = ERR_INIT;
+    tls_files_finish(&side->files);
+    net_identity_unref(side->identity);
+    *side = (struct node_tls_side){ 0 };
+}
 
+static struct node_tls_side *find_named(struct node_tls *t, const char *name)
+{
     for (uint32_t i = 0; i < t->n_named; i++) {
         if (strcmp(t->named[i].config->name, name) == 0) {
             return &t->named[i];
         }
     }
-    side = &t->named[t->n_named];
-    if (t->n_named == NODE_TLS_NAMED_MAX || !config_tls_find(t->config, name)) {
-        return NULL;
-    }
-    if (open_own(t, side, name, &e) < 0) {
-        log_error("certificates for a plugin cannot be used", "tls", name, "error", e.msg);
-        tls_files_finish(&side->files);
-        *side = (struct node_tls_side){ 0 };
+    return NULL;
+}
+
+static void drop_named(struct node_tls *t, struct node_tls_side *side)
+{
+    close_side(side);
+    *side = t->named[--t->n_named];
+    t->named[t->n_named] = (struct node_tls_side){ 0 };
+}
+
+static struct node_tls_side *open_named(struct node_tls *t, const struct config_tls *entry)
+{
+    struct node_tls_side *side = &t->named[t->n_named];
+    const struct config_tls *copy = config_tls_copy(entry, &t->arena);
+    struct fn_error e = ERR_INIT;
+
+    if (!copy || open_own(t, side, copy, &e) < 0) {
+        log_error("certificates for a plugin cannot be used", "tls", entry->name, "error",
+                  copy ? e.msg : "out of memory");
+        close_side(side);
         return NULL;
     }
     t->n_named++;
     return side;
+}
+
+/* An entry in use cannot change; one that is another now is of a reload that was refused. */
+static struct node_tls_side *named(struct node_tls *t, const char *name)
+{
+    const struct config_tls *entry = t->next ? config_tls_find(t->next, name) : NULL;
+    struct node_tls_side *side = find_named(t, name);
+
+    entry = entry ? entry : config_tls_find(t->config, name);
+    if (side && (!entry || config_tls_same(side->config, entry))) {
+        return side;
+    }
+    if (side) {
+        drop_named(t, side);
+    }
+    return entry && t->n_named < NODE_TLS_NAMED_MAX ? open_named(t, entry) : NULL;
+}
+
+void node_tls_try(struct node_tls *t, const struct config *next)
+{
+    t->next = next;
+}
+
+void node_tls_apply(struct node_tls *t, const struct config *c)
+{
+    t->config = c;
+    if (c->n_tls > 0 && t->timer.cb) {
+        env_timer_set(t->env, &t->timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
+    }
+}
+
+void node_tls_check_live(const struct node_tls *t, const struct config *next,
+                         struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < t->n_named; i++) {
+        if (config_tls_find(t->config, t->named[i].config->name)) {
+            config_check_entry(next, t->named[i].config, "a plugin", p);
+        }
+    }
 }
 
 struct net_identity *node_tls_find(void *ud, const char *name)
@@ -247,9 +305,14 @@ struct net_identity *node_tls_find(void *ud, const char *name)
     return side ? side->identity : NULL;
 }
 
-/* Said for each side: one may refuse what another takes. */
-static void refused(const struct node_tls_side *side, const struct fn_error *e)
+/* Said for each side: one may refuse what another takes. Tried again at each look, because time, a
+ * mode or a free descriptor may be all that is missing. */
+static void refused(struct node_tls_side *side, uint64_t stamp, const struct fn_error *e)
 {
+    if (side->refused_stamp == stamp) {
+        return;
+    }
+    side->refused_stamp = stamp;
     log_error("renewed certificates cannot be used, the old ones stay", "tls", side->config->name,
               "error", e->msg);
 }
@@ -303,11 +366,12 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
     if (stamp == side->stamp) {
         return false;
     }
-    side->stamp = stamp;
     if (load_entry(side->config, env_wall_ns(t->env), &fresh, &e) < 0) {
-        refused(side, &e);
+        refused(side, stamp, &e);
         return false;
     }
+    side->stamp = stamp;
+    side->refused_stamp = 0;
     if (is_first(t, side)) {
         tell_renewed(side, &fresh);
     }
@@ -326,7 +390,7 @@ static void look_at_own(struct node_tls *t, struct node_tls_side *side)
     if (look_at(t, side)) {
         tls = node_tls_of(side);
         if (net_identity_renew(side->identity, &tls, &e) < 0) {
-            refused(side, &e);
+            refused(side, side->stamp, &e);
         }
     }
 }
@@ -373,7 +437,7 @@ void node_tls_watch(struct node_tls *t, struct rpc *rpc)
 void node_tls_close(struct node_tls *t)
 {
     for (uint32_t i = 0; i < sides_n(t); i++) {
-        tls_files_finish(&side_at(t, i)->files);
-        net_identity_unref(side_at(t, i)->identity);
+        close_side(side_at(t, i));
     }
+    arena_finish(&t->arena);
 }

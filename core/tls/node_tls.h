@@ -4,6 +4,7 @@
 #ifndef TLS_NODE_TLS_H
 #define TLS_NODE_TLS_H
 
+#include <base/arena.h>
 #include <base/env.h>
 #include <base/metric.h>
 #include <config/config.h>
@@ -18,7 +19,8 @@
 struct node_tls_side {
     const struct config_tls *config; /* NULL = plain text */
     struct tls_files files;
-    uint64_t stamp; /* of the files on disk */
+    uint64_t stamp; /* of the files in force, as they were on disk */
+    uint64_t refused_stamp; /* of those that were refused last, which is told once; 0 = none */
     struct metric *days_left;
     int64_t alarm_days; /* told last; 0 = nothing yet */
     bool crl_alarm;     /* told that a revocation list ends */
@@ -32,10 +34,13 @@ struct node_tls {
     struct env_timer timer;
     struct node_tls_side named[NODE_TLS_NAMED_MAX]; /* what plugins asked for by name */
     uint32_t n_named;
-    const struct config *config;
+    struct arena arena; /* what their entries said: they outlive a configuration */
+    const struct config *config; /* the one in use */
+    const struct config *next;   /* one that is tried, NULL: none */
 };
 
-/* [init] FN_E_INVALID: a file cannot be used. Copies what it keeps of the configuration. */
+/* [init] FN_E_INVALID: a file cannot be used. The configuration is borrowed until node_tls_close().
+ */
 int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
                   struct fn_error *reterr);
 /* [init] The same for a configuration that nobody runs: every file that cannot be used is a problem
@@ -47,6 +52,13 @@ struct net_tls node_tls_of(const struct node_tls_side *side);
  * renewed like the node's; NULL: no such entry, or its files cannot be used, which is logged.
  * Borrowed. ud: the struct node_tls. */
 struct net_identity *node_tls_find(void *ud, const char *name);
+/* What plugins name is looked for there from now on: in one that is tried first, NULL when that has
+ * ended; and in the one that is in use, borrowed until the next one is. */
+void node_tls_try(struct node_tls *t, const struct config *next);
+void node_tls_apply(struct node_tls *t, const struct config *c);
+/* A problem for each entry in use by plugins that is another one in `next`. */
+void node_tls_check_live(const struct node_tls *t, const struct config *next,
+                         struct conf_problems *p);
 /* Each entry of tls: that is in use, once: from *i on, which is 0 at first; NULL: that was all.
  * Borrowed. */
 const struct node_tls_side *node_tls_next(const struct node_tls *t, uint32_t *i);

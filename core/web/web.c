@@ -442,6 +442,8 @@ static void web_ask(struct exchange *x)
     struct http_request *req = x->req;
     struct fn_error e = ERR_INIT;
     struct api_call *asked;
+    const struct web_config *config = &x->web->config;
+    const struct manage_rules rules = { config->api_options, &config->cors, config->identity };
     const struct api_request rq = {
         .method = req->method,
         .path = req->path,
@@ -456,7 +458,7 @@ static void web_ask(struct exchange *x)
         .request_id = headers_get(&req->headers, API_REQUEST_ID),
     };
 
-    if (manage_check(&x->web->config.api_clients, &x->web->config.cors, req, &e) < 0) {
+    if (manage_check(&rules, req, &e) < 0) {
         reply_error(x, e.http_status, NULL, e.msg);
         return;
     }
@@ -571,9 +573,9 @@ void web_set_cors(struct web *w, const struct cors *cors)
     w->config.cors = *cors;
 }
 
-void web_set_api_clients(struct web *w, const struct fn_strlist *clients)
+void web_set_api_options(struct web *w, const struct api_options *options)
 {
-    w->config.api_clients = *clients;
+    w->config.api_options = options;
 }
 
 void web_drain(struct web *w, int64_t grace_ns)

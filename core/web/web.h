@@ -21,7 +21,7 @@ struct web_config {
     struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
     struct lb *lb;          /* NULL: the node takes no calls */
     struct api *api;        /* NULL: the node has no API */
-    struct fn_strlist api_clients; /* see manage.h; borrowed until the next web_set_api_clients() */
+    const struct api_options *api_options; /* borrowed until the next web_set_api_options() */
     /* Why GET /ready is 503, or NULL; `text` may hold the sentence. */
     const char *(*unready)(void *ud, char *text, size_t cap);
     void *ud;
@@ -31,7 +31,7 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
                struct fn_error *reterr);
 void web_set_limits(struct web *w, const struct http_limits *limits);
 void web_set_cors(struct web *w, const struct cors *cors); /* also for answers under way */
-void web_set_api_clients(struct web *w, const struct fn_strlist *clients);
+void web_set_api_options(struct web *w, const struct api_options *options);
 /* Stops accepting; connections end with their running request. */
 void web_drain(struct web *w, int64_t grace_ns);
 bool web_is_calm(const struct web *w); /* draining: nobody can bring a call any more */

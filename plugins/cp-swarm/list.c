@@ -38,12 +38,18 @@ void swarm_tell(struct cp *cp, const char *line)
     }
 }
 
-static bool is_held(struct cp *cp, const struct swarm_runner *r)
+/* One that cannot be taken away by this list is not asked about: its hold would be forgotten, and
+ * begin again with the next list. */
+static bool is_held(const struct listing *l, const struct swarm_runner *r)
 {
+    struct cp *cp = l->cp;
     bool held;
 
+    if (!r->stillborn || l->n_ended == REAP_MAX) {
+        return r->stillborn;
+    }
     pthread_mutex_lock(&cp->lock);
-    held = r->stillborn && hold(&cp->holds, text_hash(r->name), cp->host->clock->now_ns(cp->host));
+    held = hold(&cp->holds, text_hash(r->name), cp->host->clock->now_ns(cp->host));
     pthread_mutex_unlock(&cp->lock);
     return held;
 }
@@ -76,7 +82,7 @@ static int take_runner(void *ud, const struct swarm_runner *r)
                             .labels = r->labels };
     char line[LINE_MAX];
 
-    if (r->ended && is_held(l->cp, r)) {
+    if (r->ended && is_held(l, r)) {
         m.state = FN_MACHINE_STARTING;
         count(&l->held, r->why);
     } else if (r->ended && l->n_ended < REAP_MAX && swarm_is_name(r->name)) {

@@ -211,7 +211,7 @@ describe('the management API and odd input', () => {
   const PATHS = [
     ['/v2/apps/%2e%2e', 404, 'App not found'], ['/v2/apps/..%2f..%2fetc', 404, 'Path not found: GET /v2/apps/..%2f..%2fetc'],
     ['/v2/apps/%', 400, undefined], ['/v2/apps/%zz', 400, undefined], ['/v2/apps/a%00b', 400, 'Path malformed'], [`/v2/apps/${'a'.repeat(256)}`, 404, 'App not found'],
-    ['/v2/fns/%c0%ae', 404, 'Fn not found'], ['/v2/triggers/%ff', 404, 'Trigger not found'], ["/v2/fns/'%20OR%20'1'='1", 404, 'Fn not found'],
+    ['/v2/fns/%c0%ae', 400, 'Path malformed'], ['/v2/triggers/%ff', 400, 'Path malformed'], ['/v2/apps?name=%ff', 400, 'Query malformed'], ["/v2/fns/'%20OR%20'1'='1", 404, 'Fn not found'],
     ['/v2/apps?per_page=-1', 200], ['/v2/apps?per_page=99999999999999999999', 200], ['/v2/apps?per_page=x', 200], ['/v2/apps?name=%00', 200],
     ['/v2/apps?cursor=!', 400, 'Invalid cursor'], ['/v2/apps?cursor=%', 200], ['/v2/apps?cursor=' + 'A'.repeat(2000), 200],
   ]

@@ -1,12 +1,14 @@
 // A control plane that hangs, fails, lies and forgets: F29 to F38, F90, F91. No machine behind the lists
 // is real unless a test says so; what counts is what the manager asks for and believes.
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { describe, test } from 'node:test'
 import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { Scripted } from './lib/cplane.mjs'
 import { Client, demand } from './lib/grpc.mjs'
 import { invoke } from './lib/http.mjs'
-import { until } from './lib/node.mjs'
+import { tempDir, until } from './lib/node.mjs'
 
 const pause = (ms) => new Promise((r) => setTimeout(r, ms))
 
@@ -108,6 +110,36 @@ faulty('F35: a removal that fails is tried until the machine is gone', { npm: { 
   assert.equal((await e.states()).removing, 1) // taken, yet still listed
   e.list()
   await until('it is gone', async () => Object.keys(await e.states()).length === 0)
+})
+
+test('an error that is no UTF-8 is told, and hides nothing', async () => {
+  const e = await Scripted.start()
+  try {
+    e.answer('list.sh', "printf 'caf\\351 is shut' >&2; exit 1\n")
+    await until('it fails', async () => /^caf\? is shut/.test((await e.group())?.cplane_error.replace(/.*caf/, 'caf')))
+  } finally {
+    await e.stop()
+  }
+})
+
+test('what was drained stays so with wishes_file, also where there is no admin socket', async () => {
+  const runner = await startRunner()
+  const e = await Scripted.start({ npm: { wishes_file: path.join(tempDir(), 'wishes'), runners_min: 1 } })
+  const drained = async () => [...await e.npm.metrics()].some(([key, n]) => n === 1 && /^fn_npm_runners\{.*state="draining"/.test(key))
+  try {
+    e.list(['m-1', `127.0.0.1:${runner.grpcPort}`])
+    await until('it is active', async () => (await e.states()).active === 1)
+    await e.cli('runners', 'drain', 'm-1')
+    await until('it is drained', drained)
+    await e.npm.kill()
+    const file = path.join(e.npm.dir, 'fn.yaml')
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^admin:.*$/m, 'admin: { socket: off }'))
+    await e.npm.start()
+    await until('it is drained again', drained)
+  } finally {
+    await e.stop()
+    await runner.stop()
+  }
 })
 
 test('F36: a busy runner that is taken away costs its calls only, and is told', async () => {

@@ -151,6 +151,22 @@ describe('API nodes with one PostgreSQL database', { skip: noPostgres }, () => {
     assert.deepEqual(told, [app.id, other.id])
   })
 
+  test('what the database refuses of one read, other reads do not notice', async () => {
+    const app = await ask(a, 'POST', '/v2/apps', { name: 'read' })
+    const good = () => Array.from({ length: 50 }, () => ask(a, 'GET', `/v2/apps/${app.id}`))
+    for (const bad of ['/v2/apps/%ff', '/v2/apps?name=%ff', '/v2/apps?cursor=_w']) {
+      const all = await Promise.all([...good(), ask(a, 'GET', bad), ...good()])
+      assert.equal(all.splice(50, 1)[0].status, 400, bad)
+      assert.deepEqual(all.filter(({ status }) => status !== 200), [], bad)
+    }
+    const other = pg.session()
+    await other.say('BEGIN; LOCK TABLE triggers;')
+    const all = await Promise.all([...good(), ask(a, 'GET', `/v2/triggers?app_id=${app.id}`), ...good()])
+    await other.end()
+    assert.equal(all.splice(50, 1)[0].status, 503)
+    assert.deepEqual(all.filter(({ status }) => status !== 200), [])
+  })
+
   test('a text that the columns do not hold is the client\'s mistake', async () => {
     const app = await ask(a, 'POST', '/v2/apps', { name: 'long' })
     const fn = await ask(a, 'POST', '/v2/fns', { app_id: app.id, name: 'f', image: `x/${'y'.repeat(300)}` })

@@ -1,7 +1,7 @@
 // Mutual TLS between nodes: who may talk to whom, and certificates that are renewed under load.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { copyFileSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { Pki } from './lib/certs.mjs'
@@ -164,6 +164,40 @@ ${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
     }
   })
 
+  await t.test('a reload finds new entries for plugins, and refuses others for those in use', async () => {
+    const dir = demoCerts()
+    const port = await freePort()
+    const entry = (name, peers = '') => `  ${name}: { cert: ${dir}/lb-1.pem, key: ${dir}/lb-1.key, ca: ${dir}/ca.pem${peers} }\n`
+    const yaml = (pool, entries) => `
+node: lb
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { pool: { use: npm, address: "127.0.0.1:1", lb_id: lb-1${pool} } }
+tls:
+${entries}${appsYaml({ hello: {} })}`
+    const lb = await Fnd.start('lb', port, yaml(', tls: a', entry('a')))
+    const file = path.join(lb.dir, 'fn.yaml')
+    const reload = (text) => {
+      writeFileSync(file, text, { mode: 0o600 })
+      const { status, stdout, stderr } = spawnSync(path.join(build, 'fnd'), ['reload', '--config', file], { encoding: 'utf8' })
+      return { status, text: stdout + stderr }
+    }
+    try {
+      const changed = reload(yaml(', tls: a', entry('a', ', peers: [npm-1]')))
+      assert.notEqual(changed.status, 0)
+      assert.match(changed.text, /CFG720 tls\.a cannot change while the node runs: a plugin uses it/)
+      const other = reload(yaml(', tls: b', entry('a') + entry('b')))
+      assert.equal(other.status, 0, other.text)
+      assert.match(reload(yaml(', tls: b', entry('a') + entry('b', ', peers: [npm-1]'))).text, /CFG720 tls\.b cannot change/)
+      assert.equal(reload(yaml(', tls: c', entry('c'))).status, 0)
+      assert.equal(reload(yaml(', tls: b', entry('b', ', peers: [npm-1]'))).status, 0)
+      await lb.stop()
+      assert.doesNotMatch(lb.log, /level=error.*certificates/)
+    } finally {
+      await lb.kill()
+    }
+  })
+
   await t.test('a renewed list refuses who is on it from the next connection on', async () => {
     const pki = new Pki()
     const dir = tempDir()
@@ -213,6 +247,33 @@ ${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
     } finally {
       await lb.stop()
       await runner.stop()
+    }
+  })
+
+  await t.test('files that are refused once are tried again, and told once', async () => {
+    const [early, open] = [demoCerts(), demoCerts()]
+    const [a, b] = await Promise.all([startRunner(early), startRunner(open)])
+    const refused = (node, code) => node.log.split('\n').filter((l) => l.includes('renewed certificates cannot be used') && l.includes(code)).length
+    try {
+      const pki = new Pki()
+      const seconds = (ms) => `${new Date(ms).toISOString().replace(/[-:T]|\..*/g, '')}Z`
+      const soon = pki.issue({ cn: 'runner-1', by: pki.ca, start: seconds(Date.now() + 8000), end: '20491231235959Z' })
+      for (const [file, by] of [['runner-1.pem', soon.cert], ['runner-1.key', soon.key]]) {
+        copyFileSync(by, path.join(early, `${file}.new`))
+        renameSync(path.join(early, `${file}.new`), path.join(early, file))
+      }
+      const key = path.join(open, 'runner-1.key')
+      replaceCerts(open, demoCerts())
+      chmodSync(key, 0o644)
+      a.signal('SIGHUP')
+      b.signal('SIGHUP')
+      await until('each side is refused', () => refused(a, 'TLS804') === 2 && refused(b, 'TLS801') === 2)
+      b.signal('SIGHUP')
+      chmodSync(key, 0o600)
+      await until('both are taken', () => [a, b].every((n) => n.log.includes('certificates renewed')), 20_000)
+      assert.deepEqual([refused(a, ''), refused(b, '')], [2, 2])
+    } finally {
+      await Promise.all([a.stop(), b.stop()])
     }
   })
 

@@ -26,7 +26,7 @@ export class Postgres {
     pg.data = path.join(pg.dir, 'data')
     writeFileSync(path.join(pg.dir, 'password'), PASSWORD)
     for (const at of [pg.dir, path.join(pg.dir, 'password')]) chownSync(at, pg.user.uid, pg.user.gid)
-    execFileSync(tool('initdb'), ['-D', pg.data, '-A', 'password', '--pwfile', 'password', '-U', 'fn', '--no-sync'],
+    execFileSync(tool('initdb'), ['-D', pg.data, '-A', 'password', '--pwfile', 'password', '-U', 'fn', '-E', 'UTF8', '--no-sync'],
       { ...pg.user, stdio: ['ignore', 'ignore', 'inherit'], cwd: pg.dir })
     await pg.run()
     return pg

@@ -75,6 +75,8 @@ static const struct {
       "npm.group_runners_max cannot change while the node runs, got 7, running 100; restart the "
       "node" },
     { NPM, NPM "npm: { groups: [a] }\n", "npm.groups cannot change while the node runs" },
+    { NPM, NPM "npm: { wishes_file: /x }\n",
+      "npm.wishes_file cannot change while the node runs" },
     { NPM, NPM "npm: { lbs_max: 7 }\n", "npm.lbs_max cannot change while the node runs" },
     { LB, "node: full\n",
       ":1:7: node cannot change while the node runs, got full, running lb; restart the node\n" },

@@ -173,6 +173,28 @@ START_TEST(the_first_drain_waits_for_the_brake)
 }
 END_TEST
 
+/* Between two polls the process does not stand still, however far apart they are. */
+START_TEST(it_shrinks_with_polls_that_are_far_apart)
+{
+    int64_t end_ns;
+
+    npm_group_destroy(group);
+    options.poll_ns = 30 * S;
+    group_begin();
+    cloud_add();
+    cloud_add();
+    end_ns = now_ns + 600 * S;
+    for (next_ns = now_ns; next_ns < end_ns;) {
+        now_ns = next_ns > now_ns ? next_ns : now_ns;
+        step((struct npm_event){ .kind = NPM_TICK });
+    }
+    ck_assert_uint_eq(cloud.removes, 2);
+    ck_assert_uint_eq(cloud.n, 0);
+    ck_assert_uint_eq(notes[NPM_NOTE_ACTIVE], 2);
+    ck_assert_uint_eq(notes[NPM_NOTE_STALL], 0);
+}
+END_TEST
+
 TCase *drain_tests(void)
 {
     TCase *t = tcase_create("drain");
@@ -189,5 +211,6 @@ TCase *drain_tests(void)
     tcase_add_test(t, a_large_runner_protects_no_small_one);
     tcase_add_test(t, a_call_before_the_order_keeps_its_runner);
     tcase_add_test(t, the_first_drain_waits_for_the_brake);
+    tcase_add_test(t, it_shrinks_with_polls_that_are_far_apart);
     return t;
 }

@@ -330,6 +330,45 @@ START_TEST(names_may_collide)
 }
 END_TEST
 
+static const char *address_of(const char *id)
+{
+    const struct npm_host *h = npm_host_find(group, id);
+
+    return h ? h->address : "";
+}
+
+/* Each has what the other one had: of both the old address goes first. */
+START_TEST(machines_exchange_addresses)
+{
+    const char *old[3];
+
+    pass(20, 3 * RUNNER_MB);
+    for (int i = 0; i < 3; i++) {
+        old[i] = cloud.list[i].address;
+    }
+    cloud.list[0].address = old[1];
+    cloud.list[1].address = old[0];
+    pass(3, 3 * RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_MOVED], 2);
+    ck_assert_uint_eq(notes[NPM_NOTE_BAD_MACHINE], 0);
+    ck_assert_str_eq(address_of("m0"), old[1]);
+    ck_assert_str_eq(address_of("m1"), old[0]);
+    /* all of them in a ring, and one whose new address another one keeps */
+    cloud.list[0].address = old[2];
+    cloud.list[1].address = old[1];
+    cloud.list[2].address = old[0];
+    pass(3, 3 * RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_MOVED], 5);
+    ck_assert_str_eq(address_of("m0"), old[2]);
+    cloud.list[0].address = old[1];
+    pass(1, 3 * RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_MOVED], 5);
+    ck_assert_uint_gt(notes[NPM_NOTE_BAD_MACHINE], 0);
+    ck_assert_str_eq(address_of("m0"), old[2]);
+    ck_assert_str_eq(address_of("m1"), old[1]);
+}
+END_TEST
+
 TCase *hosts_tests(void)
 {
     TCase *t = tcase_create("hosts");
@@ -352,5 +391,6 @@ TCase *hosts_tests(void)
     tcase_add_test(t, runners_that_die_at_once_are_asked_for_ever_more_slowly);
     tcase_add_test(t, a_runner_knows_when_it_was_asked_for);
     tcase_add_test(t, names_may_collide);
+    tcase_add_test(t, machines_exchange_addresses);
     return t;
 }

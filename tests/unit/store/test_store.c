@@ -139,7 +139,22 @@ static struct wrapped {
     struct sql *inner;
     uint32_t commits;
     const char *fails; /* a statement that begins so fails once */
+    const char *spoils; /* a statement about it fails, and then all of the transaction do */
+    bool spoilt;
 } wrapped;
+
+/* As PostgreSQL: until its end a transaction that failed takes nothing, and its end says so. */
+static bool is_spoilt(const char *statement, const char *const *args, uint32_t n_args)
+{
+    bool was = wrapped.spoilt;
+
+    wrapped.spoilt |= wrapped.spoils && n_args > 0 && strcmp(args[0], wrapped.spoils) == 0;
+    if (strcmp(statement, "COMMIT") == 0 || strcmp(statement, "ROLLBACK") == 0) {
+        wrapped.spoilt = false;
+        return was && *statement == 'C';
+    }
+    return wrapped.spoilt;
+}
 
 static int wrapped_run(struct sql *db, const char *statement, const char *const *args,
                        uint32_t n_args, sql_row *row, void *ud, uint32_t *ret_changed,
@@ -151,6 +166,12 @@ static int wrapped_run(struct sql *db, const char *statement, const char *const 
         wrapped.fails = NULL;
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "no room");
     }
+    if (is_spoilt(statement, args, n_args)) {
+        if (*statement == 'C') {
+            wrapped.inner->ops->run(wrapped.inner, "ROLLBACK", NULL, 0, NULL, NULL, NULL, NULL);
+        }
+        return err_set_http(reterr, FN_E_INTERNAL, 500, FN_BLAME_PLATFORM, "in vain");
+    }
     return wrapped.inner->ops->run(wrapped.inner, statement, args, n_args, row, ud, ret_changed,
                                    reterr);
 }
@@ -161,19 +182,21 @@ static void wrapped_close(struct sql *db)
     wrapped.inner->ops->close(wrapped.inner);
 }
 
-static void open_wrapped(void)
+static void open_wrapped(bool reads)
 {
     static struct sql_ops ops;
-    struct sql *reads;
+    struct sql *plain;
 
     wrapped = (struct wrapped){ .sql.ops = &ops };
     ck_assert_int_eq(sqlite_open(path, &wrapped.inner, &error), 0);
     ck_assert_int_eq(schema_prepare(wrapped.inner, path, &error), 0);
-    ck_assert_int_eq(sqlite_open(path, &reads, &error), 0);
+    ck_assert_int_eq(sqlite_open(path, &plain, &error), 0);
     ops = *wrapped.inner->ops;
     ops.run = wrapped_run;
     ops.close = wrapped_close;
-    ck_assert_int_eq(store_create(&env->env, reads, &wrapped.sql, &store, &error), 0);
+    ck_assert_int_eq(store_create(&env->env, reads ? &wrapped.sql : plain,
+                                  reads ? plain : &wrapped.sql, &store, &error),
+                     0);
 }
 
 static uint32_t changes;
@@ -188,7 +211,7 @@ static void on_change(void *ud, const char *id)
 
 START_TEST(what_waits_shares_a_transaction)
 {
-    open_wrapped();
+    open_wrapped(false);
     told = changes = 0;
     store_on_change(store, on_change, NULL);
     submit(make_app("1", "one"));
@@ -236,7 +259,7 @@ START_TEST(a_lost_transaction_fails_all_of_it)
     struct store_op *first = make_app("1", "one");
     struct store_op *second = make_app("2", "two");
 
-    open_wrapped();
+    open_wrapped(false);
     run(make_app("0", "zero"));
     submit(make_app("x", "holds the worker"));
     submit(first);
@@ -255,6 +278,80 @@ START_TEST(a_lost_transaction_fails_all_of_it)
 }
 END_TEST
 
+/* One client's mistake is not the answer of all when its change cannot be taken back. */
+START_TEST(a_lost_connection_is_nobodys_mistake)
+{
+    struct store_op *ops[3];
+
+    open_wrapped(false);
+    run(make_app("0", "zero"));
+    submit(make_app("x", "holds the worker"));
+    submit(ops[0] = make_app("1", "one"));
+    submit(ops[1] = make_app("2", "zero"));
+    submit(ops[2] = make_app("3", "three"));
+    fake_env_work_one(env);
+    wrapped.fails = "ROLLBACK TO";
+    fake_env_work_one(env);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(ops[i]->result, FN_E_EXHAUSTED);
+        ck_assert_int_eq(ops[i]->error.http_status, 503);
+        ck_assert_int_eq(ops[i]->error.blame, FN_BLAME_PLATFORM);
+    }
+    ck_assert_int_eq(get_app("1")->result, FN_E_NOT_FOUND);
+}
+END_TEST
+
+static struct store_op *submit_get(const char *id)
+{
+    struct store_op *op = make(&store_app_get);
+
+    op->app.id = id;
+    submit(op);
+    return op;
+}
+
+/* A read that the database refuses has no neighbours. */
+START_TEST(a_read_that_breaks_the_transaction_stands_alone)
+{
+    struct store_op *gets[4], *list;
+
+    open_wrapped(true);
+    run(make_app("1", "one"));
+    run(make_app("2", "two"));
+    wrapped.spoils = "bad";
+    submit_get("1"); /* holds the worker */
+    gets[0] = submit_get("1");
+    submit(list = make(&store_app_list));
+    gets[1] = submit_get("bad");
+    gets[2] = submit_get("2");
+    gets[3] = submit_get("none");
+    fake_env_work_all(env);
+    ck_assert_int_eq(gets[0]->result, 0);
+    ck_assert_int_eq(gets[1]->error.http_status, 500);
+    ck_assert_int_eq(gets[2]->result, 0);
+    ck_assert_str_eq(gets[2]->app.name, "two");
+    ck_assert_int_eq(gets[3]->error.http_status, 404);
+    ck_assert_int_eq(list->result, 0);
+    ck_assert_uint_eq(list->n, 2);
+}
+END_TEST
+
+/* A database that refuses everything is not asked for long. */
+START_TEST(a_database_that_refuses_all_reads_is_left_alone)
+{
+    struct store_op *op;
+
+    open_wrapped(true);
+    wrapped.spoils = "bad";
+    for (uint32_t i = 0; i < STORE_BATCH_MAX + 1; i++) {
+        op = submit_get("bad");
+    }
+    fake_env_work_all(env);
+    ck_assert_int_eq(op->error.http_status, 500);
+    ck_assert_uint_le(wrapped.commits, 2 + 9);
+}
+END_TEST
+
 START_TEST(a_full_lane_is_tried_again)
 {
     struct store_op *op = make_app("1", "one");
@@ -268,6 +365,26 @@ START_TEST(a_full_lane_is_tried_again)
     fake_env_work_all(env);
     ck_assert_int_eq(op->result, 0);
     ck_assert_int_eq(get_app("1")->result, 0);
+    ck_assert_int_eq(get_app("2")->result, 0);
+}
+END_TEST
+
+/* The lane is full just when a batch is done. */
+START_TEST(a_full_lane_behind_a_batch_is_tried_again)
+{
+    uint32_t tries = 0;
+
+    open_store();
+    submit(make_app("1", "one"));
+    submit(make_app("2", "two"));
+    env->submit_fails = 1;
+    ck_assert_int_eq(fake_env_work_one(env), 1);
+    ck_assert_uint_eq(store_waiting(store), 1);
+    while (fake_env_advance(env, 20 * ENV_MS), fake_env_work_one(env) && tries < 10) {
+        tries++;
+    }
+    ck_assert_uint_eq(tries, 1);
+    ck_assert_uint_eq(store_waiting(store), 0);
     ck_assert_int_eq(get_app("2")->result, 0);
 }
 END_TEST
@@ -680,7 +797,7 @@ START_TEST(changes_are_told_to_others)
 {
     static struct sql_ops ops;
 
-    open_wrapped();
+    open_wrapped(false);
     ops = *wrapped.sql.ops;
     ops.run = telling_run;
     ops.tell = "tell";
@@ -705,7 +822,11 @@ int main(void)
     tcase_add_test(t, what_waits_shares_a_transaction);
     tcase_add_test(t, a_refused_change_leaves_the_others);
     tcase_add_loop_test(t, a_lost_transaction_fails_all_of_it, 0, 5);
+    tcase_add_test(t, a_lost_connection_is_nobodys_mistake);
+    tcase_add_test(t, a_read_that_breaks_the_transaction_stands_alone);
+    tcase_add_test(t, a_database_that_refuses_all_reads_is_left_alone);
     tcase_add_test(t, a_full_lane_is_tried_again);
+    tcase_add_test(t, a_full_lane_behind_a_batch_is_tried_again);
     tcase_add_test(t, waiting_has_a_limit);
     tcase_add_test(t, a_drain_waits_for_the_last_one);
     tcase_add_test(t, what_was_kept_comes_back);
