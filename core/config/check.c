@@ -244,6 +244,40 @@ static void check_order(struct config *c, enum config_section section, const cha
     }
 }
 
+/* Of the functions of the file; 0: there are none. */
+static uint64_t smallest_function_mb(const struct config *c)
+{
+    uint64_t least = 0;
+
+    for (uint32_t i = 0; i < c->n_apps; i++) {
+        for (uint32_t k = 0; k < c->apps[i].n_fns; k++) {
+            uint64_t mb = c->apps[i].fns[k].fn.mem_mb;
+
+            least = least == 0 || mb < least ? mb : least;
+        }
+    }
+    return least;
+}
+
+/* Bytes that were meant as MB would have every call refused. */
+static void check_memory(struct config *c, struct conf_problems *p)
+{
+    uint64_t total = c->account->mem_bytes_max;
+    uint64_t least = c->runner->mem_mb_min;
+    uint64_t smallest = c->store->url ? 0 : smallest_function_mb(c);
+    bool by_function = config_has(c, SIDE_RUNNER) && smallest > least;
+
+    least = by_function ? smallest : least;
+    if (total == 0 || total / ACCOUNT_MIB >= least) {
+        return;
+    }
+    config_refuse(c, SECTION_RUNNER, "memory_total", value_of(c, SECTION_RUNNER, "memory_total"),
+                  arena_printf(&c->priv->arena, "at least %" PRIu64 "MiB, %s", least,
+                               by_function ? "which the smallest function of apps: needs"
+                                           : "which is memory_min"),
+                  p);
+}
+
 static void check_runner(struct config *c, struct conf_problems *p)
 {
     const char *owner = c->runner->owner;
@@ -259,6 +293,7 @@ static void check_runner(struct config *c, struct conf_problems *p)
         config_refuse(c, SECTION_RUNNER, "iofs_engine_path", f->engine_path,
                       "iofs_path (FN_IOFS_PATH) beside it", p);
     }
+    check_memory(c, p);
 }
 
 static void check_tls_name(struct config *c, enum config_section section, const char *key,

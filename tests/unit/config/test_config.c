@@ -122,6 +122,12 @@ static const struct {
       "fn.yaml:3:33: retry_max, got \"1500ms\"; expected at least retry_min, which is 2s\n" },
     { "node: npm\nnpm: { runners_min: 200 }\n",
       "fn.yaml:2:21: runners_min, got \"200\"; expected at most group_runners_max, which is 100\n" },
+    { "node: pure-runner\nrunner: { memory_total: 4096 }\n",
+      "fn.yaml:2:25: memory_total, got \"4KiB\"; expected at least 16MiB, which is memory_min\n" },
+    { "node: full\nrunner: { memory_total: 64MiB }\napps:\n  - name: demo\n    functions:\n"
+      "      - { name: f, image: i, memory: 128 }\n      - { name: g, image: i, memory: 96 }\n",
+      "memory_total, got \"64MiB\"; expected at least 96MiB, which the smallest function of apps: "
+      "needs\n" },
     { LB "traces: { endpoint: \"collector:4318\" }\n",
       "fn.yaml:3:21: endpoint, got \"collector:4318\"; expected http://... or https://...\n" },
     { LB "traces: { endpoint: http://c, ca: /ca }\n",
