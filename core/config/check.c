@@ -138,14 +138,77 @@ static const char *value_of(const struct config *c, enum config_section section,
     return ret;
 }
 
+/* Parts of "http://user:password@host:port/path?query". */
+struct url {
+    const char *begin; /* behind the scheme */
+    const char *host;  /* behind a user */
+    size_t host_len;   /* with the port */
+    const char *rest;
+};
+
+static int url_split(const char *url, struct url *ret)
+{
+    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
+    const char *at;
+
+    if (scheme == 0) {
+        return FN_E_INVALID;
+    }
+    *ret = (struct url){ .begin = url + scheme, .host = url + scheme };
+    ret->rest = ret->begin + strcspn(ret->begin, "/?#");
+    at = memrchr(ret->begin, '@', (size_t)(ret->rest - ret->begin));
+    ret->host = at ? at + 1 : ret->begin;
+    ret->host_len = (size_t)(ret->rest - ret->host);
+    return 0;
+}
+
+static bool url_has_address(const struct url *u)
+{
+    char text[ADDR_HOST_MAX + 16];
+    struct addr a;
+
+    if (u->host_len >= sizeof(text)) {
+        return false;
+    }
+    snprintf(text, sizeof(text), "%.*s", (int)u->host_len, u->host);
+    return addr_parse_host(text, &a) == 0 && a.host[0] && addr_port(&a) > 0;
+}
+
+/* "http://host:port" of a URL; NULL: it has none. */
+static const char *origin_of(struct config *c, const char *url)
+{
+    struct url u;
+
+    return url_split(url, &u) < 0 || !url_has_address(&u)
+               ? NULL
+               : arena_printf(&c->priv->arena, "%.*s%.*s", (int)(u.begin - url), url,
+                              (int)u.host_len, u.host);
+}
+
+/* For messages: a password is nobody's to read. */
+static const char *without_user(struct config *c, const char *url)
+{
+    const char *at = strrchr(url, '@');
+    size_t scheme = strcspn(url, ":");
+
+    return !at ? url
+               : arena_printf(&c->priv->arena, "%.*s://...%s",
+                              strncmp(url + scheme, "://", 3) == 0 ? (int)scheme : 0, url, at);
+}
+
 static void check_traces(struct config *c, struct conf_problems *p)
 {
     const struct trace_options *o = c->traces;
     const char *url = o->endpoint;
     const char *rule;
+    struct url u;
 
-    if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) {
-        config_refuse(c, SECTION_TRACES, "endpoint", url, "http://... or https://...", p);
+    if (url && url_split(url, &u) < 0) {
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "http://... or https://...", p);
+    } else if (url && !url_has_address(&u)) {
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "a host, with a port of 1..65535 if it has one", p);
     }
     if (url && o->ca && strncmp(url, "https://", 8) != 0) {
         config_refuse(c, SECTION_TRACES, "ca", o->ca, "an endpoint with https:// for it", p);
@@ -177,26 +240,26 @@ static void check_buckets(struct config *c, struct conf_problems *p)
     }
 }
 
-/* "http://host:port" of a URL, whose path is dropped as by Go Fn; NULL: it has no host. */
-static const char *origin_of(struct config *c, const char *url)
-{
-    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
-    size_t host = scheme ? strcspn(url + scheme, "/?#") : 0;
-
-    return host == 0 || url[scheme] == ':' ? NULL
-                                           : arena_strndup(&c->priv->arena, url, scheme + host);
-}
-
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
+    bool by_file = strncmp(config_source_of(c, SECTION_LB, "api_url"), "FN_", 3) != 0;
     const char *url = c->catalog->api_url;
-    const char *origin = url ? origin_of(c, url) : NULL;
+    struct url u;
 
-    if (url && !origin) {
-        config_refuse(c, SECTION_LB, "api_url", url,
+    if (!url) {
+        return;
+    }
+    if (url_split(url, &u) < 0 || u.host_len == 0 || *u.host == ':') {
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
                       "http://host:port (no host specified for client)", p);
-    } else if (url) {
-        c->catalog->api_url = origin;
+    } else if (!url_has_address(&u)) {
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
+                      "http://host:port, with a port of 1..65535", p);
+    } else if (by_file && (u.host != u.begin || (*u.rest && strcmp(u.rest, "/") != 0))) {
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
+                      "http://host:port and nothing else", p);
+    } else {
+        c->catalog->api_url = origin_of(c, url); /* the rest is dropped, as by Go Fn */
     }
 }
 

@@ -78,6 +78,8 @@ static void expect(const char *said, const char *sentence)
 #define APP LB "apps:\n  - name: demo\n    functions:\n"
 #define FN  "      - { name: f, image: i"
 
+#define BAD_PORT "; expected http://host:port, with a port of 1..65535\n"
+
 static const struct {
     const char *yaml;
     const char *sentence;
@@ -108,6 +110,22 @@ static const struct {
       "api_url, got \"localhost:80\"; expected http://host:port (no host "
       "specified for client)\n" },
     { LB "lb: { api_url: \"http:///v2\" }\n", "(no host specified for client)\n" },
+    { LB "lb: { api_url: \"http://h:99999\" }\n",
+      "fn.yaml:3:16: api_url, got \"http://h:99999\"; expected http://host:port, with a port of "
+      "1..65535\n" },
+    { LB "lb: { api_url: \"http://[::1\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://127.0.0.1:8081x\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h h:1\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h:x\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h:\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"https://h:0\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h:80/v2\" }\n",
+      "api_url, got \"http://h:80/v2\"; expected http://host:port and nothing else\n" },
+    { LB "lb: { api_url: \"http://me:secret@h:80\" }\n",
+      "api_url, got \"http://...@h:80\"; expected http://host:port and nothing else\n" },
+    { LB "lb: { api_url: \"http://me:secret@h:x\" }\n", "got \"http://...@h:x\"; expected" },
+    { LB "traces: { endpoint: \"http://me:secret@h:x/v1\" }\n",
+      "endpoint, got \"http://...@h:x/v1\"; expected a host, with a port of 1..65535" },
     { LB "metrics: { latency_buckets: [1, 5, 2] }\n",
       "fn.yaml:3:29: latency_buckets, got \"[\\\"1\\\", \\\"5\\\", \\\"2\\\"]\"; expected numbers of "
       "milliseconds that ascend, 32 at most\n" },
@@ -562,7 +580,7 @@ START_TEST(test_variables_alone_make_a_load_balancer)
     char *const env[] = { "FN_NODE_TYPE=lb",
                           "FN_PORT=8123",
                           "FN_PLACER=ch",
-                          "FN_RUNNER_API_URL=http://api:80/v2/x",
+                          "FN_RUNNER_API_URL=http://me:secret@api:80/v2/x",
                           "FN_RUNNER_ADDRESSES=b:9190,a:9190",
                           "FN_EXECUTION_HEADROOM=1500",
                           "PATH=/bin",
