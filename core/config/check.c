@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <store/store.h>
 #include <string.h>
+#include <sys/un.h>
 #include <trace/trace.h>
 
 #define RULE_NETWORK                                                                               \
@@ -37,6 +38,9 @@ static void check_address(struct config *c, enum config_section section, const c
     struct addr a;
 
     if (addr_parse(listen, &a) == 0) {
+        if (a.path && strlen(a.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+            config_refuse(c, section, "listen", listen, "unix: and a path of at most 107 bytes", p);
+        }
         return;
     }
     if (listen[0] && listen[strspn(listen, "0123456789")] == '\0') {
@@ -78,6 +82,29 @@ static void check_own_ports(struct config *c, struct conf_problems *p)
                                "another address than %s, which this node has for %s",
                                by_default ? grpc : http, by_default ? "gRPC" : "HTTP"),
                   p);
+}
+
+/* A page of the default address that is in use is done without. */
+static void check_page_port(struct config *c, struct conf_problems *p)
+{
+    const char *const listens[] = { c->http->listen, c->type->has_port ? c->grpc->listen : NULL };
+    static const char *const names[] = { "HTTP", "gRPC" };
+    const char *page = c->admin->page;
+    struct addr a, b;
+
+    if (strcmp(config_source_of(c, SECTION_ADMIN, "page"), "default") == 0 ||
+        addr_parse(page, &a) < 0) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (listens[i] && addr_parse(listens[i], &b) == 0 && is_same_place(&a, &b)) {
+            config_refuse(c, SECTION_ADMIN, "page", page,
+                          arena_printf(&c->priv->arena,
+                                       "another address than %s, which this node has for %s",
+                                       listens[i], names[i]),
+                          p);
+        }
+    }
 }
 
 static void check_cors(struct config *c, struct conf_problems *p)
@@ -495,6 +522,7 @@ void config_check_values(struct config *c, struct conf_problems *p)
 
     check_listen(c, p);
     check_own_ports(c, p);
+    check_page_port(c, p);
     check_cors(c, p);
     check_proxies(c, p);
     check_log(c, p);

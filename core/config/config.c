@@ -185,7 +185,8 @@ int config_load(const char *path, char *const *environ_, struct config **ret,
     static const config_part first[] = { set_derived, NULL };
     static const config_part rest[] = { config_tls_read,     config_apps_read,
                                         config_plugins_read, config_sides_plugins,
-                                        config_check_values, check_effect, NULL };
+                                        config_check_values, config_check_paths,
+                                        check_effect,        NULL };
     struct config *c = config_create(path);
     bool whole = c != NULL;
 

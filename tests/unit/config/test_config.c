@@ -78,6 +78,8 @@ static void expect(const char *said, const char *sentence)
 #define APP LB "apps:\n  - name: demo\n    functions:\n"
 #define FN  "      - { name: f, image: i"
 
+#define TEN      "0123456789"
+#define HUNDRED  TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
 #define BAD_PORT "; expected http://host:port, with a port of 1..65535\n"
 
 static const struct {
@@ -103,6 +105,23 @@ static const struct {
     { LB "http: { listen: \"::1:80\" }\n", "listen, got \"::1:80\"; expected host:port" },
     { LB "http: { listen: \"unix:here\" }\n", "listen, got \"unix:here\"; expected host:port" },
     { LB "grpc: { listen: \"a b:1\" }\n", "listen, got \"a b:1\"; expected host:port" },
+    { LB "admin: { page: \"127.0.0.1:8080\" }\nhttp: { listen: \":8080\" }\n",
+      "fn.yaml:3:16: page, got \"127.0.0.1:8080\"; expected another address than :8080, which this "
+      "node has for HTTP\n" },
+    { "node: pure-runner\nadmin: { page: \"127.0.0.1:7\" }\ngrpc: { listen: \"127.0.0.1:7\" }\n",
+      "expected another address than 127.0.0.1:7, which this node has for gRPC\n" },
+    { LB "http: { listen: \"unix:/" HUNDRED "/12345678\" }\n",
+      "; expected unix: and a path of at most 107 bytes\n" },
+    { LB "process: { user: nosuchuser }\n",
+      "fn.yaml:3:18: user, got \"nosuchuser\"; expected a user of this machine, or a number\n" },
+    { LB "admin: { socket: /tmp }\n",
+      "socket, got \"/tmp\"; expected the path of a socket, not of a folder\n" },
+    { "node: pure-runner\nrunner: { iofs_path: /etc/passwd }\n",
+      "iofs_path, got \"/etc/passwd\"; expected a folder\n" },
+    { LB "log: { dest: \"file:///nonexistent/x.log\" }\n",
+      "dest, got \"file:///nonexistent/x.log\"; expected a file in a folder that exists\n" },
+    { LB "log: { dest: \"file:///tmp\" }\n",
+      "dest, got \"file:///tmp\"; expected a file, not a folder\n" },
     { LB "log: { dest: \"udp://h\" }\n",
       "dest, got \"udp://h\"; expected stderr, stdout, file:///path, udp://host:port, tcp://host:port "
       "or unix:///path\n" },
