@@ -489,6 +489,9 @@ static void check_npm(struct config *c, struct conf_problems *p)
     static const char *const dflt[] = { "default" };
     char got[32];
 
+    if (npm->wishes_file && npm->wishes_file[0] != '/') {
+        config_refuse(c, SECTION_NPM, "wishes_file", npm->wishes_file, "an absolute path", p);
+    }
     if (npm->groups.n == 0) {
         npm->groups = (struct fn_strlist){ dflt, 1 };
     }

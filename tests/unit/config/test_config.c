@@ -165,6 +165,16 @@ static const struct {
       "      - { name: f, image: i, memory: 128 }\n      - { name: g, image: i, memory: 96 }\n",
       "memory_total, got \"64MiB\"; expected at least 96MiB, which the smallest function of apps: "
       "needs\n" },
+    { "node: pure-runner\nrunner: { configurable: [runner.freeze_idle, runner.freze_idle] }\n",
+      "configurable, got \"runner.freze_idle\"; expected a setting that a reload can change, or a "
+      "pattern of some, such as runner.freeze_idle\n" },
+    { "node: pure-runner\nrunner: { configurable: [\"nosuch.*\"] }\n",
+      "configurable, got \"nosuch.*\"; expected a setting that a reload can change, or a pattern of "
+      "some\n" },
+    { "node: npm\nnpm: { wishes_file: rel }\n",
+      "fn.yaml:2:21: wishes_file, got \"rel\"; expected an absolute path\n" },
+    { LB "apps: [{ name: \"a\u202eb\" }]\n",
+      "name, got \"a\\xe2\\x80\\xaeb\"; expected letters, digits, _ and -\n" },
     { LB "traces: { endpoint: \"collector:4318\" }\n",
       "fn.yaml:3:21: endpoint, got \"collector:4318\"; expected http://... or https://...\n" },
     { LB "traces: { endpoint: http://c, ca: /ca }\n",
