@@ -61,11 +61,22 @@ static void check_user(const struct config *c, struct conf_problems *p)
     }
 }
 
+static void check_plugin_dir(const struct config *c, struct conf_problems *p)
+{
+    const char *dir = c->top->plugin_dir;
+
+    if (strcmp(config_source_of(c, SECTION_TOP, "plugin_dir"), "default") != 0 &&
+        place_of(dir) != PLACE_FOLDER) {
+        config_refuse(c, SECTION_TOP, "plugin_dir", dir, "a folder with the files of plugins", p);
+    }
+}
+
 void config_check_paths(struct config *c, struct conf_problems *p)
 {
     const char *iofs = c->fnsock->iofs_path;
     const char *socket = c->admin->socket;
 
+    check_plugin_dir(c, p);
     check_log_file(c, p);
     check_user(c, p);
     if (iofs && iofs[0] == '/' && config_has(c, SIDE_RUNNER) && place_of(iofs) == PLACE_OTHER) {

@@ -541,6 +541,9 @@ static void tell_missing(const struct config *c, const struct config_plugin *plu
         closedir(d);
     }
     nearest = conf_nearest(plugin->use, known);
+    if (!d && strcmp(config_source_of(c, SECTION_TOP, "plugin_dir"), "default") != 0) {
+        return; /* told of plugin_dir: paths.c */
+    }
     if (nearest) {
         conf_problem(p, "CFG712", where, "%s, got %s; did you mean \"%s\"?", plugin->kind,
                      conf_quote(plugin->use), nearest);
