@@ -431,6 +431,12 @@ static const char *where_of_option(const struct config *c, const struct config_p
     const struct conf_node *n = plugin->node ? plugin->node->first : NULL;
     uint64_t index = text[len] == '[' ? strtoull(text + len + 1, NULL, 10) + 1 : 0;
 
+    for (const struct conf_override *o = plugin->overrides; o->key; o++) {
+        if (strlen(o->key) == len && strncmp(o->key, text, len) == 0 &&
+            strcmp(o->where, "default") != 0) {
+            return o->where;
+        }
+    }
     while (n && (strlen(n->key) != len || strncmp(n->key, text, len) != 0)) {
         n = n->next;
     }

@@ -556,7 +556,8 @@ static const struct {
       "CFG706 FN_API_CORS_ORIGINS, got \"b.example\"; expected http://..., https://..., or * as the",
       1 },
     { { "FN_PORT_FILE=/nowhere" },
-      "CFG706 FN_PORT_FILE, got \"/nowhere\"; expected the path of a text file",
+      "CFG706 FN_PORT_FILE, got \"/nowhere\": No such file or directory; expected the path of a text "
+      "file of less than 64KiB\n",
       1 },
     { { "FN_PORT_FILE=/dev/zero" },
       "CFG706 FN_PORT_FILE, got \"/dev/zero\"; expected the path of a text file",
