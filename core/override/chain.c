@@ -103,7 +103,7 @@ static void share_line(struct chain *c, const struct plugin *listener, struct la
 {
     for (uint32_t i = 0; c->late && i < c->n_listeners; i++) {
         if (c->listeners[i] == listener) {
-            c->late[i] = late_ref(line);
+            c->late[i] = late_share(line, c);
         }
     }
 }

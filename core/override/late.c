@@ -344,9 +344,12 @@ struct late *late_create(struct env *env, struct plugin *listener)
     return l;
 }
 
-struct late *late_ref(struct late *l)
+struct late *late_share(struct late *l, struct chain *chain)
 {
     l->refs++;
+    if (l->chain) {
+        chain_set(&l->chain, chain);
+    }
     return l;
 }
 

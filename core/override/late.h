@@ -20,7 +20,8 @@ struct late;
 
 /* Counted once; NULL when out of memory. All are borrowed. [init] */
 struct late *late_create(struct env *env, struct plugin *listener);
-struct late *late_ref(struct late *l);
+/* For one more chain, which has what is held from now on. */
+struct late *late_share(struct late *l, struct chain *chain);
 void late_add(struct late *l, struct chain *chain, const struct fn_call *call,
               const struct fn_call_end *end);
 /* The listener is replaced, or the node ends: from now on an end waits FN_LISTENER_DRAIN_S at most,

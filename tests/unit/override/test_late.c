@@ -253,8 +253,11 @@ START_TEST(two_chains_share_a_line)
 
     ck_assert_int_eq(chain_open(&next, &env->env, &chain), 0);
     one_ends(0, 0);
+    ck_assert_uint_eq(chain.refs, 3);
     chain_follow(&next, &chain);
     chain_retire(&chain, &next);
+    ck_assert_uint_eq(chain.refs, 1);
+    ck_assert_uint_eq(next.refs, 3);
     ck_assert_uint_eq(env->n_timers, 0);
     one_ends_at(&next, 1, 0);
     one_ends(2, 0);
