@@ -87,8 +87,8 @@ static int parse_number(const struct fn_opt *o, const char *text, int64_t *ret)
     return r == 0 && !in_bounds(o, *ret) ? FN_E_RANGE : r;
 }
 
-/* A duration without its unit is one of seconds, as elsewhere; a size with MB was meant as MiB. NULL:
- * none of them, or it would be refused as well. */
+/* A duration without its unit is one of seconds, as elsewhere; a size with MB was meant as MiB.
+ * NULL: none of them, or it would be refused as well. */
 static const char *near_number(const struct fn_opt *o, const char *text, char *ret, size_t cap)
 {
     size_t digits = strspn(text, "0123456789");
