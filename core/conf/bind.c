@@ -1,12 +1,15 @@
 /* Bind: a map of the tree, defaults and overrides into a conf struct, by an option table. */
 #include <conf/conf_int.h>
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define WORDS_MAX 256
 #define RULE_MAX  256
+#define NEAR_MAX  32
 
 /* Who gave the value that is being set, for the message when it is refused. */
 struct giver {
@@ -84,10 +87,34 @@ static int parse_number(const struct fn_opt *o, const char *text, int64_t *ret)
     return r == 0 && !in_bounds(o, *ret) ? FN_E_RANGE : r;
 }
 
+/* A duration without its unit is one of seconds, as elsewhere; a size with MB was meant as MiB.
+ * NULL: none of them, or it would be refused as well. */
+static const char *near_number(const struct fn_opt *o, const char *text, char *ret, size_t cap)
+{
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text + digits + strspn(text + digits, " ");
+    const char *prefix = strchr("KkMmGgTt", *unit);
+    int64_t n;
+
+    if (digits == 0 || digits + sizeof("MiB") >= cap) {
+        return NULL;
+    }
+    if (o->type == FN_OPT_DURATION && !*unit) {
+        snprintf(ret, cap, "%ss", text);
+    } else if (o->type == FN_OPT_BYTES && *unit && prefix &&
+               (!unit[1] || strcasecmp(unit + 1, "b") == 0 || strcasecmp(unit + 1, "ib") == 0)) {
+        snprintf(ret, cap, "%.*s%ciB", (int)digits, text, toupper((unsigned char)*unit));
+    } else {
+        return NULL;
+    }
+    return parse_number(o, ret, &n) == 0 ? ret : NULL;
+}
+
 static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char *text,
                       const struct giver *g)
 {
     void *field = conf_field(v, o);
+    char near[NEAR_MAX];
     int64_t n;
 
     if (o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE) {
@@ -103,7 +130,7 @@ static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char 
         return 0;
     }
     if (parse_number(o, text, &n) < 0) {
-        return bind_refuse(g, o, conf_quote(text));
+        return bind_refuse_near(g, o, conf_quote(text), near_number(o, text, near, sizeof(near)));
     }
     conf_put_number(o, field, n);
     return 0;
@@ -219,9 +246,13 @@ void conf_unknown_key(const struct conf *c, const struct conf_node *n, const cha
                       struct conf_problems *p)
 {
     const char *where = conf_where_key(c, n);
+    const char *owner = conf_owner(c, n->key);
     const char *near = conf_nearest(n->key, known);
 
-    if (near) {
+    if (owner) {
+        conf_problem(p, "CFG702", where, "unknown key %s; it belongs to %s", conf_quote(n->key),
+                     owner);
+    } else if (near) {
         conf_problem(p, "CFG702", where, "unknown key %s; did you mean \"%s\"?", conf_quote(n->key),
                      near);
     } else {
@@ -344,11 +375,13 @@ static void set_from_map(struct conf_values *v, struct conf *c, const struct con
             }
             continue;
         }
-        if (is_absent(n)) {
+        if (is_absent(n) && !n->refused) {
             continue;
         }
         g.where = conf_where(c, n);
-        set_node(v, o, n, &g);
+        if (!n->refused) {
+            set_node(v, o, n, &g);
+        }
         v->source[i] = arena_strdup(&v->texts->arena, conf_where(c, n));
     }
 }

@@ -50,6 +50,7 @@ struct conf_node {
     const char *key;         /* in its map, or NULL */
     const char *text;        /* CONF_SCALAR */
     bool quoted;             /* CONF_SCALAR: written in quotes */
+    bool refused;            /* CONF_SCALAR: an alias, which was told; it has no value */
     struct conf_node *first; /* children in order */
     struct conf_node *next;
     struct conf_node *parent;
@@ -68,6 +69,9 @@ int conf_load(const char *path, struct conf **ret, struct conf_problems *p);
 int conf_parse(const char *name, const char *text, size_t len, struct conf **ret,
                struct conf_problems *p);
 void conf_destroy(struct conf *c);           /* NULL ok */
+/* belongs() says which part of the file has a key that is unknown where it stands, or NULL. c: NULL
+ * ok. */
+void conf_set_owner(struct conf *c, const char *(*belongs)(const char *key));
 struct conf_node *conf_root(struct conf *c); /* a map; NULL when the file has no content */
 /* NULL when absent, or when map is NULL or no map. */
 struct conf_node *conf_get(const struct conf_node *map, const char *key);

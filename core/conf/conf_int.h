@@ -57,4 +57,7 @@ static inline int64_t conf_number(const struct fn_opt *o, const void *field)
     return n;
 }
 
+/* See conf_set_owner(). */
+const char *conf_owner(const struct conf *c, const char *key);
+
 #endif

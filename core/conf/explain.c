@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define KEY_BYTES_MAX 1024 /* libyaml looks for the colon of a key within so many */
+
 struct line {
     const char *at;
     const char *end;
@@ -176,7 +178,10 @@ static void explain_no_colon(const struct conf_text *t, size_t n, struct conf_fa
     struct line l = line_of(t, n);
     size_t column = (size_t)(skip_blanks(l) - l.at);
 
-    if (memchr(l.at, ':', (size_t)(l.end - l.at))) {
+    if (l.end - l.at > KEY_BYTES_MAX && has_key(l)) {
+        explain_say(f, n, column, "a key that is too long, got %s; expected at most %d bytes",
+                    words_of(l), KEY_BYTES_MAX);
+    } else if (memchr(l.at, ':', (size_t)(l.end - l.at))) {
         explain_say(f, n, column, "no blank behind the colon, got %s; expected key: value",
                     words_of(l));
     } else {

@@ -22,6 +22,7 @@ struct conf {
     struct arena arena;
     const char *name;
     struct conf_node *root;
+    const char *(*belongs)(const char *key);
 };
 
 /* Where the builder stands: open maps and lists, innermost last. */
@@ -62,6 +63,18 @@ const char *conf_where(const struct conf *c, const struct conf_node *n)
 const char *conf_where_key(const struct conf *c, const struct conf_node *n)
 {
     return conf_where_at(c, n->key_line, n->key_column);
+}
+
+void conf_set_owner(struct conf *c, const char *(*belongs)(const char *key))
+{
+    if (c) {
+        c->belongs = belongs;
+    }
+}
+
+const char *conf_owner(const struct conf *c, const char *key)
+{
+    return c->belongs ? c->belongs(key) : NULL;
 }
 
 struct conf_node *conf_root(struct conf *c)
@@ -352,6 +365,7 @@ static void take_alias(struct builder *b, const yaml_event_t *event)
     n = node_add(b, CONF_SCALAR, &event->start_mark);
     if (n) {
         n->text = "";
+        n->refused = true;
     }
 }
 

@@ -98,8 +98,18 @@ static void apps_refuse(const struct config *c, const struct conf_node *n, const
                  conf_quote(got), rule);
 }
 
-/* `text` may be NULL: its absence was told already. Bytes above 0x7f are letters of some
- * language. */
+/* `text` may be NULL: its absence was told already. */
+static void check_plain(const struct config *c, const struct conf_node *map, const char *text,
+                        struct conf_problems *p)
+{
+    const struct conf_node *n = conf_get(map, "name");
+
+    if (text && !app_name_is_plain(text)) {
+        apps_refuse(c, n ? n : map, "name", text, "letters, digits, _ and -", p);
+    }
+}
+
+/* The same. */
 static void check_name(const struct config *c, const struct conf_node *map, const char *key,
                        const char *text, const char *others, const char *rule,
                        struct conf_problems *p)
@@ -107,8 +117,7 @@ static void check_name(const struct config *c, const struct conf_node *map, cons
     const struct conf_node *n = conf_get(map, key);
 
     for (const char *at = text; at && *at; at++) {
-        if (!strchr(LETTERS, *at) && !strchr(others, *at) &&
-            ((unsigned char)*at < 0x80 || strchr(others, '~'))) {
+        if (!strchr(LETTERS, *at) && !strchr(others, *at)) {
             apps_refuse(c, n ? n : map, key, text, rule, p);
             return;
         }
@@ -303,7 +312,7 @@ static void read_triggers(struct config *c, const struct conf_node *map,
     for (uint32_t i = 0; n && t; n = n->next, i++) {
         config_bind_into(c, n, "trigger", config_trigger_opts, &t[i], sizeof(t[i]), NULL, p);
         t[i].where = config_where(c, n);
-        check_name(c, n, "name", t[i].trigger.name, "_-", "letters, digits, _ and -", p);
+        check_plain(c, n, t[i].trigger.name, p);
         if (t[i].trigger.source && t[i].trigger.source[0] != '/') {
             apps_refuse(c, conf_get(n, "source"), "source", t[i].trigger.source,
                         "a path that begins with /", p);
@@ -405,7 +414,7 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
 
     config_bind_into(c, map, "app", config_app_opts, app, sizeof(*app), app_others, p);
     app->where = config_where(c, map);
-    check_name(c, map, "name", app->app.name, "_-", "letters, digits, _ and -", p);
+    check_plain(c, map, app->app.name, p);
     check_syslog(c, map, app, p);
     if (!app->app.id) {
         app->app.id = id_of(c, "app", app->app.name, NULL, NULL);

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <store/store.h>
 #include <string.h>
+#include <sys/un.h>
 #include <trace/trace.h>
 
 #define RULE_NETWORK                                                                               \
@@ -37,6 +38,9 @@ static void check_address(struct config *c, enum config_section section, const c
     struct addr a;
 
     if (addr_parse(listen, &a) == 0) {
+        if (a.path && strlen(a.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+            config_refuse(c, section, "listen", listen, "unix: and a path of at most 107 bytes", p);
+        }
         return;
     }
     if (listen[0] && listen[strspn(listen, "0123456789")] == '\0') {
@@ -78,6 +82,29 @@ static void check_own_ports(struct config *c, struct conf_problems *p)
                                "another address than %s, which this node has for %s",
                                by_default ? grpc : http, by_default ? "gRPC" : "HTTP"),
                   p);
+}
+
+/* A page of the default address that is in use is done without. */
+static void check_page_port(struct config *c, struct conf_problems *p)
+{
+    const char *const listens[] = { c->http->listen, c->type->has_port ? c->grpc->listen : NULL };
+    static const char *const names[] = { "HTTP", "gRPC" };
+    const char *page = c->admin->page;
+    struct addr a, b;
+
+    if (strcmp(config_source_of(c, SECTION_ADMIN, "page"), "default") == 0 ||
+        addr_parse(page, &a) < 0) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (listens[i] && addr_parse(listens[i], &b) == 0 && is_same_place(&a, &b)) {
+            config_refuse(c, SECTION_ADMIN, "page", page,
+                          arena_printf(&c->priv->arena,
+                                       "another address than %s, which this node has for %s",
+                                       listens[i], names[i]),
+                          p);
+        }
+    }
 }
 
 static void check_cors(struct config *c, struct conf_problems *p)
@@ -138,14 +165,77 @@ static const char *value_of(const struct config *c, enum config_section section,
     return ret;
 }
 
+/* Parts of "http://user:password@host:port/path?query". */
+struct url {
+    const char *begin; /* behind the scheme */
+    const char *host;  /* behind a user */
+    size_t host_len;   /* with the port */
+    const char *rest;
+};
+
+static int url_split(const char *url, struct url *ret)
+{
+    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
+    const char *at;
+
+    if (scheme == 0) {
+        return FN_E_INVALID;
+    }
+    *ret = (struct url){ .begin = url + scheme, .host = url + scheme };
+    ret->rest = ret->begin + strcspn(ret->begin, "/?#");
+    at = memrchr(ret->begin, '@', (size_t)(ret->rest - ret->begin));
+    ret->host = at ? at + 1 : ret->begin;
+    ret->host_len = (size_t)(ret->rest - ret->host);
+    return 0;
+}
+
+static bool url_has_address(const struct url *u)
+{
+    char text[ADDR_HOST_MAX + 16];
+    struct addr a;
+
+    if (u->host_len >= sizeof(text)) {
+        return false;
+    }
+    snprintf(text, sizeof(text), "%.*s", (int)u->host_len, u->host);
+    return addr_parse_host(text, &a) == 0 && a.host[0] && addr_port(&a) > 0;
+}
+
+/* "http://host:port" of a URL; NULL: it has none. */
+static const char *origin_of(struct config *c, const char *url)
+{
+    struct url u;
+
+    return url_split(url, &u) < 0 || !url_has_address(&u)
+               ? NULL
+               : arena_printf(&c->priv->arena, "%.*s%.*s", (int)(u.begin - url), url,
+                              (int)u.host_len, u.host);
+}
+
+/* For messages: a password is nobody's to read. */
+static const char *without_user(struct config *c, const char *url)
+{
+    const char *at = strrchr(url, '@');
+    size_t scheme = strcspn(url, ":");
+
+    return !at ? url
+               : arena_printf(&c->priv->arena, "%.*s://...%s",
+                              strncmp(url + scheme, "://", 3) == 0 ? (int)scheme : 0, url, at);
+}
+
 static void check_traces(struct config *c, struct conf_problems *p)
 {
     const struct trace_options *o = c->traces;
     const char *url = o->endpoint;
     const char *rule;
+    struct url u;
 
-    if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) {
-        config_refuse(c, SECTION_TRACES, "endpoint", url, "http://... or https://...", p);
+    if (url && url_split(url, &u) < 0) {
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "http://... or https://...", p);
+    } else if (url && !url_has_address(&u)) {
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "a host, with a port of 1..65535 if it has one", p);
     }
     if (url && o->ca && strncmp(url, "https://", 8) != 0) {
         config_refuse(c, SECTION_TRACES, "ca", o->ca, "an endpoint with https:// for it", p);
@@ -177,26 +267,26 @@ static void check_buckets(struct config *c, struct conf_problems *p)
     }
 }
 
-/* "http://host:port" of a URL, whose path is dropped as by Go Fn; NULL: it has no host. */
-static const char *origin_of(struct config *c, const char *url)
-{
-    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
-    size_t host = scheme ? strcspn(url + scheme, "/?#") : 0;
-
-    return host == 0 || url[scheme] == ':' ? NULL
-                                           : arena_strndup(&c->priv->arena, url, scheme + host);
-}
-
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
+    bool by_file = strncmp(config_source_of(c, SECTION_LB, "api_url"), "FN_", 3) != 0;
     const char *url = c->catalog->api_url;
-    const char *origin = url ? origin_of(c, url) : NULL;
+    struct url u;
 
-    if (url && !origin) {
-        config_refuse(c, SECTION_LB, "api_url", url,
+    if (!url) {
+        return;
+    }
+    if (url_split(url, &u) < 0 || u.host_len == 0 || *u.host == ':') {
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
                       "http://host:port (no host specified for client)", p);
-    } else if (url) {
-        c->catalog->api_url = origin;
+    } else if (!url_has_address(&u)) {
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
+                      "http://host:port, with a port of 1..65535", p);
+    } else if (by_file && (u.host != u.begin || (*u.rest && strcmp(u.rest, "/") != 0))) {
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
+                      "http://host:port and nothing else", p);
+    } else {
+        c->catalog->api_url = origin_of(c, url); /* the rest is dropped, as by Go Fn */
     }
 }
 
@@ -244,6 +334,40 @@ static void check_order(struct config *c, enum config_section section, const cha
     }
 }
 
+/* Of the functions of the file; 0: there are none. */
+static uint64_t smallest_function_mb(const struct config *c)
+{
+    uint64_t least = 0;
+
+    for (uint32_t i = 0; i < c->n_apps; i++) {
+        for (uint32_t k = 0; k < c->apps[i].n_fns; k++) {
+            uint64_t mb = c->apps[i].fns[k].fn.mem_mb;
+
+            least = least == 0 || mb < least ? mb : least;
+        }
+    }
+    return least;
+}
+
+/* Bytes that were meant as MB would have every call refused. */
+static void check_memory(struct config *c, struct conf_problems *p)
+{
+    uint64_t total = c->account->mem_bytes_max;
+    uint64_t least = c->runner->mem_mb_min;
+    uint64_t smallest = c->store->url ? 0 : smallest_function_mb(c);
+    bool by_function = config_has(c, SIDE_RUNNER) && smallest > least;
+
+    least = by_function ? smallest : least;
+    if (total == 0 || total / ACCOUNT_MIB >= least) {
+        return;
+    }
+    config_refuse(c, SECTION_RUNNER, "memory_total", value_of(c, SECTION_RUNNER, "memory_total"),
+                  arena_printf(&c->priv->arena, "at least %" PRIu64 "MiB, %s", least,
+                               by_function ? "which the smallest function of apps: needs"
+                                           : "which is memory_min"),
+                  p);
+}
+
 static void check_runner(struct config *c, struct conf_problems *p)
 {
     const char *owner = c->runner->owner;
@@ -259,6 +383,7 @@ static void check_runner(struct config *c, struct conf_problems *p)
         config_refuse(c, SECTION_RUNNER, "iofs_engine_path", f->engine_path,
                       "iofs_path (FN_IOFS_PATH) beside it", p);
     }
+    check_memory(c, p);
 }
 
 static void check_tls_name(struct config *c, enum config_section section, const char *key,
@@ -364,6 +489,9 @@ static void check_npm(struct config *c, struct conf_problems *p)
     static const char *const dflt[] = { "default" };
     char got[32];
 
+    if (npm->wishes_file && npm->wishes_file[0] != '/') {
+        config_refuse(c, SECTION_NPM, "wishes_file", npm->wishes_file, "an absolute path", p);
+    }
     if (npm->groups.n == 0) {
         npm->groups = (struct fn_strlist){ dflt, 1 };
     }
@@ -397,6 +525,7 @@ void config_check_values(struct config *c, struct conf_problems *p)
 
     check_listen(c, p);
     check_own_ports(c, p);
+    check_page_port(c, p);
     check_cors(c, p);
     check_proxies(c, p);
     check_log(c, p);

@@ -32,6 +32,41 @@ void config_destroy(struct config *c)
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
+static bool section_has(int section, const char *key)
+{
+    const struct fn_opt *o = config_rows(section);
+
+    while (o->key && strcmp(o->key, key) != 0) {
+        o++;
+    }
+    return o->key != NULL;
+}
+
+/* "runner:" of a key that is in no other section, too; else NULL. */
+static const char *owner_of(const char *key)
+{
+    static const char *const names[SECTIONS_N] = {
+#define NAME(section) [SECTION_##section]
+        NAME(TOP) = "the top level", NAME(PROCESS) = "process:", NAME(LOG) = "log:",
+        NAME(METRICS) = "metrics:",  NAME(TRACES) = "traces:",   NAME(HTTP) = "http:",
+        NAME(GRPC) = "grpc:",        NAME(LB) = "lb:",           NAME(RUNNER) = "runner:",
+        NAME(NPM) = "npm:",          NAME(API) = "api:",         NAME(STORE) = "store:",
+        NAME(ADMIN) = "admin:",      NAME(PLUGINS) = "plugins:",
+#undef NAME
+    };
+    const char *owner = NULL;
+
+    for (int i = 0; i < SECTIONS_N; i++) {
+        if (section_has(i, key)) {
+            if (owner) {
+                return NULL;
+            }
+            owner = names[i];
+        }
+    }
+    return owner;
+}
+
 /* Ends at the first section that there is no memory for. */
 static void bind_sections(struct config *c, struct conf_problems *p)
 {
@@ -185,13 +220,15 @@ int config_load(const char *path, char *const *environ_, struct config **ret,
     static const config_part first[] = { set_derived, NULL };
     static const config_part rest[] = { config_tls_read,     config_apps_read,
                                         config_plugins_read, config_sides_plugins,
-                                        config_check_values, check_effect, NULL };
+                                        config_check_values, config_check_paths,
+                                        check_effect,        NULL };
     struct config *c = config_create(path);
     bool whole = c != NULL;
 
     if (whole) {
         if (path) {
             conf_load(path, &c->priv->file, p);
+            conf_set_owner(c->priv->file, owner_of);
         }
         config_env_read(c, environ_, p);
         bind_sections(c, p);

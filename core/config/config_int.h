@@ -146,6 +146,9 @@ void config_api_effect(const struct config *c, struct conf_problems *p);
 /* Values by themselves and against each other (check.c). */
 void config_check_values(struct config *c, struct conf_problems *p);
 
+/* What they name on this machine (paths.c). */
+void config_check_paths(struct config *c, struct conf_problems *p);
+
 /* ---- parts of the file ----------------------------------------------------------------------- */
 
 /* What has no effect, or one that nobody means (effect.c). */

@@ -7,12 +7,16 @@
 
 #include <api/api.h>
 #include <base/addr.h>
+#include <conf/opts.h>
+#include <fnmatch.h>
 #include <http/server.h>
 #include <lb/catalog.h>
 #include <rpc/rpc.h>
 #include <runner/runner.h>
 #include <store/store.h>
 #include <string.h>
+
+#define LIVE_SETTINGS_MAX 256u
 
 static void check_key(const struct config *c, const struct conf_node *map, const char *key,
                       uint32_t sides, struct conf_problems *p)
@@ -134,6 +138,50 @@ static void check_status_key(const struct config *c, const char *key, const char
                  "runner.%s: has no effect: %s", key, why);
 }
 
+/* "runner.freeze_idle" and the like: all that a reload may change. NULL at the end; NULL: there is
+ * no memory. */
+static const char **live_settings(const struct config *c)
+{
+    const char **all = config_alloc(c, (LIVE_SETTINGS_MAX + 1) * sizeof(*all));
+    uint32_t n = 0;
+
+    for (int s = SECTION_TOP + 1; all && s < SECTIONS_N; s++) {
+        for (const struct fn_opt *o = config_rows(s); o->key && n < LIVE_SETTINGS_MAX; o++) {
+            if (o->flags & OPT_IS_LIVE) {
+                all[n++] = arena_printf(&c->priv->arena, "%s.%s", config_sections[s].key, o->key);
+            }
+        }
+    }
+    return all;
+}
+
+static void check_pattern(const struct config *c, const char *pattern, const char *const *settings,
+                          struct conf_problems *p)
+{
+    const char *nearest = conf_nearest(pattern, settings);
+
+    for (; *settings; settings++) {
+        if (fnmatch(pattern, *settings, 0) == 0) {
+            return;
+        }
+    }
+    config_refuse(c, SECTION_RUNNER, "configurable", pattern,
+                  arena_printf(&c->priv->arena,
+                               "a setting that a reload can change, or a pattern of some%s%s",
+                               nearest ? ", such as " : "", nearest ? nearest : ""),
+                  p);
+}
+
+static void check_configurable(const struct config *c, struct conf_problems *p)
+{
+    const struct fn_strlist *patterns = &c->runner->configurable;
+    const char *const *settings = patterns->n > 0 ? live_settings(c) : NULL;
+
+    for (uint64_t i = 0; settings && i < patterns->n; i++) {
+        check_pattern(c, patterns->items[i], settings, p);
+    }
+}
+
 void config_runner_effect(const struct config *c, struct conf_problems *p)
 {
     if (c->runner->status_network_file && !c->runner->status_image) {
@@ -147,6 +195,7 @@ void config_runner_effect(const struct config *c, struct conf_problems *p)
         conf_warning(p, "CFG710", c->warm.where,
                      "warm: has no effect: runner.warm_max is 0");
     }
+    check_configurable(c, p);
 }
 
 /* Somebody who asked for nothing gets a port of this machine; somebody who asked is told what a

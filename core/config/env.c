@@ -2,6 +2,7 @@
 #include <config/config_int.h>
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -279,6 +280,7 @@ static char *read_value_file(struct config *c, const char *name, const char *pat
                              struct conf_problems *p)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int missed = fd < 0 ? errno : 0;
     char *text = config_alloc(c, FILE_BYTES_MAX + 1);
     struct stat st;
     ssize_t n = -1;
@@ -288,6 +290,11 @@ static char *read_value_file(struct config *c, const char *name, const char *pat
     }
     if (fd >= 0) {
         close(fd);
+    }
+    if (missed) {
+        conf_problem(p, "CFG706", NULL, "%s, got %s: %s; expected the path of a text file of less "
+                     "than 64KiB", name, conf_quote(path), strerror(missed));
+        return NULL;
     }
     if (!text || n < 0 || n == FILE_BYTES_MAX || strlen(text) != (size_t)n) {
         env_refuse(p, name, path, "the path of a text file of less than 64KiB");

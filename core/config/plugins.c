@@ -431,6 +431,12 @@ static const char *where_of_option(const struct config *c, const struct config_p
     const struct conf_node *n = plugin->node ? plugin->node->first : NULL;
     uint64_t index = text[len] == '[' ? strtoull(text + len + 1, NULL, 10) + 1 : 0;
 
+    for (const struct conf_override *o = plugin->overrides; o->key; o++) {
+        if (strlen(o->key) == len && strncmp(o->key, text, len) == 0 &&
+            strcmp(o->where, "default") != 0) {
+            return o->where;
+        }
+    }
     while (n && (strlen(n->key) != len || strncmp(n->key, text, len) != 0)) {
         n = n->next;
     }
@@ -541,6 +547,9 @@ static void tell_missing(const struct config *c, const struct config_plugin *plu
         closedir(d);
     }
     nearest = conf_nearest(plugin->use, known);
+    if (!d && strcmp(config_source_of(c, SECTION_TOP, "plugin_dir"), "default") != 0) {
+        return; /* told of plugin_dir: paths.c */
+    }
     if (nearest) {
         conf_problem(p, "CFG712", where, "%s, got %s; did you mean \"%s\"?", plugin->kind,
                      conf_quote(plugin->use), nearest);

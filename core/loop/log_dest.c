@@ -1,6 +1,7 @@
 /* Log dest: words of fn.yaml become a destination for the log's thread. */
 #include <loop/log_dest.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <loop/remote_log.h>
 #include <string.h>
@@ -37,7 +38,8 @@ int log_dest_open(const struct log_options *o, int least, struct log_writer_conf
         ret->path = o->dest + 7;
         fd = open(ret->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         if (fd < 0) {
-            return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: cannot be opened", o->dest);
+            return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: cannot be opened: %s", o->dest,
+                           strerror(errno));
         }
     } else if (strcmp(o->dest, "stdout") == 0) {
         fd = STDOUT_FILENO;

@@ -64,8 +64,7 @@ static bool is_name_ascii(char c)
            c == '-';
 }
 
-/* Letters, digits, _ and -; whatever is seen of other scripts stands for letters. */
-static bool is_plain_name(const char *s)
+bool app_name_is_plain(const char *s)
 {
     const char *end = s + strlen(s);
     uint32_t n;
@@ -169,7 +168,7 @@ int app_check(const struct app *a, struct fn_error *reterr)
     if (strlen(a->name) > MODEL_NAME_MAX) {
         return bad(reterr, "App name must be 255 characters or less");
     }
-    if (!is_plain_name(a->name)) {
+    if (!app_name_is_plain(a->name)) {
         return bad(reterr, "Invalid app name");
     }
     if (check_annotations(&a->annotations, reterr) < 0 ||
@@ -235,7 +234,7 @@ int trigger_check(const struct trigger *t, struct fn_error *reterr)
     if (strlen(t->name) > MODEL_NAME_MAX) {
         return bad(reterr, "Trigger name must be 255 characters or less");
     }
-    if (!is_plain_name(t->name)) {
+    if (!app_name_is_plain(t->name)) {
         return bad(reterr, "Invalid name for Trigger");
     }
     if (!*t->fn_id) {

@@ -94,6 +94,8 @@ int kvs_from_json(struct kvs *k, bool raw, const char *json, size_t len, struct 
 
 /* Go Fn's rules for apps, functions and triggers, with its sentences. */
 int app_check(const struct app *a, struct fn_error *reterr);
+/* Letters, digits, _ and -; whatever is seen of other scripts stands for letters. */
+bool app_name_is_plain(const char *name);
 bool app_syslog_is_known(const char *url); /* its scheme is one of those that Go Fn takes */
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr);
 int trigger_check(const struct trigger *t, struct fn_error *reterr);

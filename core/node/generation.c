@@ -99,6 +99,56 @@ struct plugin *generation_plugin(struct generation *g, const struct config_plugi
     return plugin;
 }
 
+static bool has_plugin(const struct generation *g, const struct plugin *plugin)
+{
+    for (uint32_t i = 0; g && i < g->n_plugins; i++) {
+        if (g->plugins[i] == plugin) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each chain has a line of changes of its own, and a listener hears of one change at a time. */
+static bool may_be_shared(const struct plugin *listener)
+{
+    const struct fn_listener_ops *ops = plugin_ops(listener);
+
+    return ops->after_worker && !ops->before_change && !ops->after_change;
+}
+
+/* The one of the generation that serves, if it has the same options; else a new one. */
+static void load_listener(struct generation *g, const struct config_plugin *section,
+                          struct conf_problems *p)
+{
+    const struct generation *running = g->node->gen;
+    uint32_t told = p->n;
+
+    for (uint32_t i = 0; running && section->use && i < running->chain.n_listeners; i++) {
+        struct plugin *listener = running->listeners[i];
+
+        if (may_be_shared(listener) && strcmp(plugin_name(listener), section->name) == 0 &&
+            !has_plugin(g, listener) &&
+            config_plugin_same(g->config, g->node->host, section, listener, p)) {
+            g->plugins[g->n_plugins++] = listener;
+            return;
+        }
+    }
+    if (p->n == told) {
+        generation_plugin(g, section, p);
+    }
+}
+
+static struct plugin **load_listeners(struct generation *g, struct conf_problems *p)
+{
+    struct plugin **first = g->plugins + g->n_plugins;
+
+    for (uint32_t i = 0; i < g->config->listeners.n; i++) {
+        load_listener(g, &g->config->listeners.items[i], p);
+    }
+    return first;
+}
+
 /* The instances of one list stand next to each other. */
 static struct plugin **load_list(struct generation *g, const struct config_list_plugin *list,
                                  struct conf_problems *p)
@@ -144,12 +194,14 @@ static void on_chain_gone(struct chain *c)
 
 static void make_chain(struct generation *g, struct conf_problems *p)
 {
+    const struct chain *before = g->node->gen ? &g->node->gen->chain : NULL;
+
     g->chain = (struct chain){ .overriders = g->overriders,
                                .n_overriders = g->config->overriders.n,
                                .listeners = g->listeners,
                                .n_listeners = g->config->listeners.n,
                                .gone = on_chain_gone };
-    if (chain_open(&g->chain, g->node->env) < 0) {
+    if (chain_open(&g->chain, g->node->env, before) < 0) {
         conf_problem(p, "CFG703", NULL, "listeners: out of memory");
     }
 }
@@ -160,7 +212,7 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
     uint32_t told = p->n;
 
     g->overriders = load_list(g, &g->config->overriders, p);
-    g->listeners = load_list(g, &g->config->listeners, p);
+    g->listeners = load_listeners(g, p);
     for (uint32_t i = 0; i < n->n_sides; i++) {
         if (n->sides[i]->load) {
             n->sides[i]->load(g, running, p);
@@ -182,6 +234,27 @@ static void destroy_plugins(struct generation *g)
     while (g->n_plugins > 0) {
         plugin_destroy(g->plugins[--g->n_plugins]);
     }
+}
+
+/* Those that another one has, too, are its from now on. */
+static void leave_shared(struct generation *g)
+{
+    const struct generation *other;
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < g->n_plugins; i++) {
+        bool shared = false;
+
+        LIST_FOREACH(other, &g->node->generations, link)
+        {
+            shared = shared || (other != g && other->state != GENERATION_ENDING &&
+                                has_plugin(other, g->plugins[i]));
+        }
+        if (!shared) {
+            g->plugins[left++] = g->plugins[i];
+        }
+    }
+    g->n_plugins = left;
 }
 
 static void free_generation(struct generation *g)
@@ -248,6 +321,7 @@ static void on_end_task(struct env_task *t)
         place_forget_pool(g->node->place, g->pool);
         plugin_retire(g->pool);
     }
+    leave_shared(g);
     for (uint32_t i = 0; i < g->n_plugins; i++) {
         plugin_retire(g->plugins[i]);
     }
@@ -346,13 +420,13 @@ int generation_adopt(struct generation *g, struct fn_error *reterr)
     return use(g) < 0 ? err_set(reterr, FN_E_EXHAUSTED, "out of memory") : 0;
 }
 
-static void replace(struct generation *old)
+static void replace(struct generation *old, const struct generation *next)
 {
     struct env *env = old->node->env;
 
     generation_enter(old, GENERATION_DRAINING);
     old->replaced_ns = env_now_ns(env);
-    chain_retire(&old->chain);
+    chain_retire(&old->chain, &next->chain);
     env_timer_set(env, &old->stuck_timer, old->replaced_ns + GENERATION_STUCK_NS);
     generation_unref(old);
 }
@@ -364,7 +438,9 @@ int generation_switch(struct generation *g, struct fn_error *reterr)
     int r;
 
     for (uint32_t i = 0; i < g->n_plugins; i++) {
-        plugin_go(g->plugins[i]);
+        if (!has_plugin(old, g->plugins[i])) {
+            plugin_go(g->plugins[i]);
+        }
     }
     if (g->pool) {
         plugin_go(g->pool);
@@ -373,11 +449,12 @@ int generation_switch(struct generation *g, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
+    chain_follow(&g->chain, &old->chain);
     if (use(g) < 0) {
         log_error("out of memory: not every group of runners got the new placer");
     }
     node_apply(n);
-    replace(old);
+    replace(old, g);
     return 0;
 }
 
@@ -421,6 +498,7 @@ void generations_close(struct node *n)
         env_undefer(n->env, &g->end_task);
         env_timer_clear(n->env, &g->end_again);
         env_timer_clear(n->env, &g->stuck_timer);
+        leave_shared(g);
         destroy_plugins(g);
         catalog_destroy(g->catalog);
         if (g->own_config) {

@@ -10,6 +10,8 @@
  *
  * It owns its placers, overriders, listeners and its pool; drivers belong to the node, because
  * their containers outlive a reload. A pool with the same options goes over to the next generation.
+ * Listeners on a worker with the same options are shared with it, because what they keep for a
+ * server that is away must not end with a reload; the last generation that has one destroys it.
  * Counted: by the node while it is the current one, and by each part that may still call its
  * plugins (the chain that calls pin, the placer of rounds and snapshots, the pool until it has
  * stopped). With the last count its plugins are destroyed on a worker. */

@@ -185,7 +185,7 @@ static void begin_drain(struct run *run, bool has_successor)
     run->draining = n->draining = true;
     run->drain_begun_ns = env_now_ns(n->env);
     reload_stop(n->reload);
-    chain_retire(&n->gen->chain);
+    chain_retire(&n->gen->chain, NULL);
     run->drain_poll.cb = on_drain_poll;
     run->drain_deadline.cb = on_drain_deadline;
     env_timer_set(n->env, &run->drain_poll, env_now_ns(n->env));

@@ -31,7 +31,7 @@ int chain_before(const struct chain *c, const struct fn_call *call, uint32_t *re
     return r;
 }
 
-void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *call,
+void chain_after(struct chain *c, uint32_t passed, const struct fn_call *call,
                  enum outcome outcome, struct fn_call_end *end)
 {
     struct plugin_crumb crumb;
@@ -59,14 +59,24 @@ void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *c
             }
         }
         if (c->late && c->late[i]) {
-            late_add(c->late[i], call, end);
+            late_add(c->late[i], c, call, end);
         }
     }
 }
 
 /* ---- listeners that may be slow -------------------------------------------------------------- */
 
-int chain_open(struct chain *c, struct env *env)
+static bool has_listener(const struct chain *c, const struct plugin *listener)
+{
+    for (uint32_t i = 0; c && i < c->n_listeners; i++) {
+        if (c->listeners[i] == listener) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int chain_open(struct chain *c, struct env *env, const struct chain *before)
 {
     const struct fn_listener_ops *ops;
 
@@ -78,7 +88,10 @@ int chain_open(struct chain *c, struct env *env)
         if (!c->late && !(c->late = calloc(c->n_listeners, sizeof(struct late *)))) {
             return FN_E_EXHAUSTED;
         }
-        c->late[i] = late_create(env, c, c->listeners[i]);
+        if (has_listener(before, c->listeners[i])) {
+            continue;
+        }
+        c->late[i] = late_create(env, c->listeners[i]);
         if (!c->late[i]) {
             return FN_E_EXHAUSTED;
         }
@@ -86,10 +99,28 @@ int chain_open(struct chain *c, struct env *env)
     return 0;
 }
 
-void chain_retire(struct chain *c)
+static void share_line(struct chain *c, const struct plugin *listener, struct late *line)
 {
     for (uint32_t i = 0; c->late && i < c->n_listeners; i++) {
-        if (c->late[i]) {
+        if (c->listeners[i] == listener) {
+            c->late[i] = late_share(line, c);
+        }
+    }
+}
+
+void chain_follow(struct chain *c, const struct chain *before)
+{
+    for (uint32_t i = 0; before->late && i < before->n_listeners; i++) {
+        if (before->late[i]) {
+            share_line(c, before->listeners[i], before->late[i]);
+        }
+    }
+}
+
+void chain_retire(struct chain *c, const struct chain *next)
+{
+    for (uint32_t i = 0; c->late && i < c->n_listeners; i++) {
+        if (c->late[i] && !has_listener(next, c->listeners[i])) {
             late_retire(c->late[i]);
         }
     }
@@ -108,7 +139,7 @@ bool chain_is_told(const struct chain *c)
 void chain_close(struct chain *c)
 {
     for (uint32_t i = 0; c->late && i < c->n_listeners; i++) {
-        late_destroy(c->late[i]);
+        late_unref(c->late[i]);
     }
     free(c->late);
     c->late = NULL;

@@ -29,11 +29,14 @@ struct chain {
     struct late **late;   /* lines of listeners with after_worker(), by their index; chain_open() */
 };
 
-/* Lines for listeners that may be slow; without them after_worker() is not called. 0 or
- * FN_E_EXHAUSTED. [init] */
-int chain_open(struct chain *c, struct env *env);
-/* Another chain serves, or the node ends: what waits for slow listeners has FN_LISTENER_DRAIN_S. */
-void chain_retire(struct chain *c);
+/* Lines for listeners that may be slow; without them after_worker() is not called. Those that
+ * `before` (NULL: none) has, too, get theirs by chain_follow(). 0 or FN_E_EXHAUSTED. [init] */
+int chain_open(struct chain *c, struct env *env, const struct chain *before);
+/* It serves in the place of `before`, and shares the lines of listeners that both have. */
+void chain_follow(struct chain *c, const struct chain *before);
+/* `next` serves, or the node ends (NULL): what waits for slow listeners that have gone has
+ * FN_LISTENER_DRAIN_S. */
+void chain_retire(struct chain *c, const struct chain *next);
 /* No slow listener has anything to do, or will come back from it. */
 bool chain_is_told(const struct chain *c);
 void chain_close(struct chain *c); /* nobody counts it, or the loop has ended. [init] */
@@ -66,7 +69,7 @@ int chain_before(const struct chain *c, const struct fn_call *call, uint32_t *re
                  struct fn_error *reterr);
 /* after() of the first `passed` listeners, and later after_worker(); fills size and outcome of
  * *end, and all that is said of an aborted call but its times. */
-void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *call,
+void chain_after(struct chain *c, uint32_t passed, const struct fn_call *call,
                  enum outcome outcome, struct fn_call_end *end);
 
 #endif

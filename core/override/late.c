@@ -35,7 +35,8 @@ static const char *const result_names[RESULTS_N] = { "told", "failed", "late", "
 
 struct late {
     struct env *env;
-    struct chain *chain; /* counted while anything is held */
+    uint32_t refs;       /* chains that have it */
+    struct chain *chain; /* of the newest end; counted while anything is held */
     struct plugin *listener;
     const struct fn_listener_ops *ops;
     struct late_ends waiting;
@@ -202,11 +203,10 @@ static void look(struct late *l)
 static void on_timer(struct env_timer *t)
 {
     struct late *l = container_of(t, struct late, timer);
-    uint32_t held = l->held;
 
     look(l);
-    if (held > 0 && l->held == 0) {
-        chain_unref(l->chain);
+    if (l->held == 0) {
+        chain_set(&l->chain, NULL);
     }
 }
 
@@ -231,7 +231,7 @@ static void on_portion(struct env_work *w)
     give_back(l);
     look(l);
     if (l->held == 0) {
-        chain_unref(l->chain);
+        chain_set(&l->chain, NULL);
     }
 }
 
@@ -258,7 +258,8 @@ static struct late_end *copy_end(const struct late *l, const struct fn_call *cal
     return e;
 }
 
-void late_add(struct late *l, const struct fn_call *call, const struct fn_call_end *end)
+void late_add(struct late *l, struct chain *chain, const struct fn_call *call,
+              const struct fn_call_end *end)
 {
     struct late_end *e = l->held < FN_LISTENER_WAITING_MAX &&
                                  l->held_bytes < FN_LISTENER_WAITING_BYTES
@@ -269,9 +270,8 @@ void late_add(struct late *l, const struct fn_call *call, const struct fn_call_e
         drop(l);
         return;
     }
-    if (l->held++ == 0) {
-        chain_ref(l->chain);
-    }
+    chain_set(&l->chain, chain);
+    l->held++;
     l->held_bytes += e->bytes;
     metric_add(l->waits, 1);
     TAILQ_INSERT_TAIL(&l->waiting, e, link);
@@ -321,7 +321,7 @@ static void declare(struct late *l)
     }
 }
 
-struct late *late_create(struct env *env, struct chain *chain, struct plugin *listener)
+struct late *late_create(struct env *env, struct plugin *listener)
 {
     struct late *l = calloc(1, sizeof(*l));
 
@@ -329,7 +329,7 @@ struct late *late_create(struct env *env, struct chain *chain, struct plugin *li
         return NULL;
     }
     l->env = env;
-    l->chain = chain;
+    l->refs = 1;
     l->listener = listener;
     l->ops = plugin_ops(listener);
     l->timer.cb = on_timer;
@@ -344,6 +344,15 @@ struct late *late_create(struct env *env, struct chain *chain, struct plugin *li
     return l;
 }
 
+struct late *late_share(struct late *l, struct chain *chain)
+{
+    l->refs++;
+    if (l->chain) {
+        chain_set(&l->chain, chain);
+    }
+    return l;
+}
+
 static void free_ends(struct late_ends *ends)
 {
     struct late_end *e;
@@ -354,9 +363,9 @@ static void free_ends(struct late_ends *ends)
     }
 }
 
-void late_destroy(struct late *l)
+void late_unref(struct late *l)
 {
-    if (l) {
+    if (l && --l->refs == 0) {
         env_timer_clear(l->env, &l->timer);
         metric_add(l->waits, -(int64_t)l->held);
         free_ends(&l->waiting);

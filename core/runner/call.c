@@ -26,6 +26,7 @@
 #include <model/header_rules.h>
 #include <model/time_text.h>
 #include <override/override.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -84,15 +85,19 @@ static int check_room(const struct runner *r, struct rcall *rc, struct fn_error 
 {
     const struct call *c = &rc->call;
     const struct account_totals *t = &r->account.totals;
+    unsigned long long least = r->opt.mem_mb_min;
+    unsigned long long most = t->mem_bytes / ACCOUNT_MIB;
+    char range[64];
 
-    if (c->mem_mb < r->opt.mem_mb_min || c->mem_mb > t->mem_bytes / ACCOUNT_MIB ||
-        (c->mem_mb + c->tmpfs_mb) > t->mem_bytes / ACCOUNT_MIB) {
+    if (c->mem_mb < least || c->mem_mb > most || c->mem_mb + c->tmpfs_mb > most) {
+        snprintf(range, sizeof(range),
+                 least <= most ? "%llu..%llu MB"
+                               : "%llu MB or more of a runner that has %llu MB for functions",
+                 least, most);
         return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
-                            "RUN405 memory, got %llu; expected %llu..%llu MB "
+                            "RUN405 memory, got %llu; expected %s "
                             "(Requested CPU/Memory cannot be allocated)",
-                            (unsigned long long)c->mem_mb,
-                            (unsigned long long)r->opt.mem_mb_min,
-                            (unsigned long long)(t->mem_bytes / ACCOUNT_MIB));
+                            (unsigned long long)c->mem_mb, range);
     }
     if (c->cpu_milli > t->cpu_milli) {
         return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,

@@ -67,7 +67,9 @@ struct fn_listener_ops {
      * One at a time per instance, in the order in which calls ended, with views that are the
      * listener's until it returns; the call is long over. At most once for each call that before()
      * let through: ends that come while FN_LISTENER_WAITING_* wait are left out and counted, and
-     * those that still wait FN_LISTENER_DRAIN_S after a reload or the begin of a shutdown are, too.
+     * those that still wait FN_LISTENER_DRAIN_S after a reload that replaced the instance, or after
+     * the begin of a shutdown, are, too. A listener that has this and no before_change() or
+     * after_change() keeps its instance over a reload that changes neither its file nor its options.
      * The deadline of `op` is FN_LISTENER_TIME_S away or little less; what runs at such an end is
      * cancelled. < 0 is counted, and logged with *reterr. */
     int (*after_worker)(void *inst, struct fn_op *op, const struct fn_call *call,

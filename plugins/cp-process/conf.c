@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #define LABEL_SETS_MAX 64
 
@@ -56,8 +57,13 @@ static int check_base(const char *path, struct fn_error *reterr)
 
 int conf_check(const struct conf *c, struct fn_error *reterr)
 {
+    struct stat st;
+
     if (c->state[0] != '/') {
         return refuse(reterr, "state", c->state, "; expected an absolute path");
+    }
+    if (stat(c->state, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        return refuse(reterr, "state", c->state, "; expected a folder");
     }
     return c->base ? check_base(c->base, reterr) : 0;
 }

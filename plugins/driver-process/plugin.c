@@ -11,7 +11,22 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* The path of a folder without links; NULL: errno says why there is none. */
+static char *real_folder(const char *path)
+{
+    char *real = realpath(path, NULL);
+    struct stat st;
+
+    if (real && (stat(real, &st) < 0 || !S_ISDIR(st.st_mode))) {
+        free(real);
+        errno = ENOTDIR;
+        real = NULL;
+    }
+    return real;
+}
 
 static int inst_create(const struct fn_host *host, const void *conf, void **ret_inst,
                        struct fn_error *reterr)
@@ -21,7 +36,7 @@ static int inst_create(const struct fn_host *host, const void *conf, void **ret_
     char lacks[SPEC_LACKS_MAX];
 
     if (d) {
-        d->root = realpath(root, NULL);
+        d->root = real_folder(root);
     }
     if (d && !d->root) {
         free(d);

@@ -205,7 +205,7 @@ plugins: { pool: { use: static, runners: ["${runner.address}"] } }
   it('is refused if there is none of that name', async () => {
     const lb = await lbWith('process: { user: no-such-user }', { wait: false })
     assert.equal((await lb.ended).code, 78)
-    assert.match(lb.log, /RUN422 process\.user, got no-such-user; expected a user of this machine, or a number/)
+    assert.match(lb.log, /user, got "no-such-user"; expected a user of this machine, or a number/)
   })
 })
 

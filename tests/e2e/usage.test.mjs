@@ -45,6 +45,11 @@ function streams(records, { gaps = false } = {}) {
   return all
 }
 
+function reload(node) {
+  const run = spawnSync(fnd, ['reload', '--config', path.join(node.dir, 'fn.yaml')], { encoding: 'utf8', env: { PATH: process.env.PATH } })
+  assert.equal(run.status, 0, run.stderr)
+}
+
 async function call(node, n, name = 'hello') {
   const answers = await Promise.all(Array.from({ length: n }, () => invoke(node, fnId(name), '{}')))
   assert.deepEqual(answers.filter((a) => a.status !== 200).map((a) => a.text), [])
@@ -57,7 +62,11 @@ describe('records in a file', () => {
     const node = await start(`path: "${file}"`)
     const ids = await call(node, 20)
     const fails = await invoke(node, fnId('echo'), '', { 'Echo-Fail': 'no' })
-    spawnSync(fnd, ['reload', '--config', path.join(node.dir, 'fn.yaml')], { env: { PATH: process.env.PATH } })
+    const yaml = path.join(node.dir, 'fn.yaml')
+    reload(node)
+    ids.push(...await call(node, 20))
+    writeFileSync(yaml, readFileSync(yaml, 'utf8').replace('use: usage,', 'use: usage, keep: 7,'))
+    reload(node)
     ids.push(...await call(node, 20))
     node.signal('SIGTERM')
     await node.ended
@@ -66,7 +75,7 @@ describe('records in a file', () => {
     await node.stop()
     const records = read(file)
     const all = Object.values(streams(records))
-    assert.equal(all.length, 3, 'a stream for each instance')
+    assert.equal(all.length, 3, 'a stream for each start and each change of its options')
     for (const s of all) assert.deepEqual({ end: s.at(-1).end, dropped: s.at(-1).dropped }, { end: true, dropped: 0 })
     const calls = records.filter((r) => !r.end)
     assert.deepEqual(calls.map((r) => r.call).sort(), [...ids, fails.headers['fn-call-id']].sort())
@@ -200,6 +209,19 @@ describe('records to a reader on a Unix socket', () => {
     await allThere(ids)
     const [all] = Object.values(streams(got))
     assert.ok(got.length > all.length, 'those of the refusal came twice')
+  })
+
+  it('a reload that does not change its options drops none that wait', async () => {
+    await vanish()
+    const ids = await call(node, 10)
+    reload(node)
+    ids.push(...await call(node, 10))
+    reload(node)
+    await listen()
+    await allThere(ids)
+    assert.equal(await node.metric('fn_plugin_listener_usage_dropped'), 0)
+    assert.doesNotMatch(node.log, /were not written/)
+    assert.equal(Object.keys(streams(got)).length, 1)
   })
 
   it('what has no place is dropped and counted, calls go on, and the gap is seen', async () => {

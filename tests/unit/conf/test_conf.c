@@ -213,7 +213,7 @@ static const struct {
     { "count: {a: 1}" REST, 0, "CFG704 fn.yaml:1:8: count, got a map; expected" },
     { "wait: 10" REST, 0,
       "CFG704 fn.yaml:1:7: wait, got \"10\"; expected a duration such as 10ms, 2s or 5m, "
-      "from 1ms to 1m\n" },
+      "from 1ms to 1m; did you mean \"10s\"?\n" },
     { "wait: 2m" REST, 0, "CFG704 fn.yaml:1:7: wait, got \"2m\"; expected a duration" },
     { "wait: never" REST, 0, "CFG704 fn.yaml:1:7: wait, got \"never\"; expected a duration" },
     { "wait: 10 ms" REST, 0, "CFG704 fn.yaml:1:7: wait, got \"10 ms\"; expected a duration" },

@@ -78,6 +78,10 @@ static void expect(const char *said, const char *sentence)
 #define APP LB "apps:\n  - name: demo\n    functions:\n"
 #define FN  "      - { name: f, image: i"
 
+#define TEN      "0123456789"
+#define HUNDRED  TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+#define BAD_PORT "; expected http://host:port, with a port of 1..65535\n"
+
 static const struct {
     const char *yaml;
     const char *sentence;
@@ -101,6 +105,23 @@ static const struct {
     { LB "http: { listen: \"::1:80\" }\n", "listen, got \"::1:80\"; expected host:port" },
     { LB "http: { listen: \"unix:here\" }\n", "listen, got \"unix:here\"; expected host:port" },
     { LB "grpc: { listen: \"a b:1\" }\n", "listen, got \"a b:1\"; expected host:port" },
+    { LB "admin: { page: \"127.0.0.1:8080\" }\nhttp: { listen: \":8080\" }\n",
+      "fn.yaml:3:16: page, got \"127.0.0.1:8080\"; expected another address than :8080, which this "
+      "node has for HTTP\n" },
+    { "node: pure-runner\nadmin: { page: \"127.0.0.1:7\" }\ngrpc: { listen: \"127.0.0.1:7\" }\n",
+      "expected another address than 127.0.0.1:7, which this node has for gRPC\n" },
+    { LB "http: { listen: \"unix:/" HUNDRED "/12345678\" }\n",
+      "; expected unix: and a path of at most 107 bytes\n" },
+    { LB "process: { user: nosuchuser }\n",
+      "fn.yaml:3:18: user, got \"nosuchuser\"; expected a user of this machine, or a number\n" },
+    { LB "admin: { socket: /tmp }\n",
+      "socket, got \"/tmp\"; expected the path of a socket, not of a folder\n" },
+    { "node: pure-runner\nrunner: { iofs_path: /etc/passwd }\n",
+      "iofs_path, got \"/etc/passwd\"; expected a folder\n" },
+    { LB "log: { dest: \"file:///nonexistent/x.log\" }\n",
+      "dest, got \"file:///nonexistent/x.log\"; expected a file in a folder that exists\n" },
+    { LB "log: { dest: \"file:///tmp\" }\n",
+      "dest, got \"file:///tmp\"; expected a file, not a folder\n" },
     { LB "log: { dest: \"udp://h\" }\n",
       "dest, got \"udp://h\"; expected stderr, stdout, file:///path, udp://host:port, tcp://host:port "
       "or unix:///path\n" },
@@ -108,6 +129,22 @@ static const struct {
       "api_url, got \"localhost:80\"; expected http://host:port (no host "
       "specified for client)\n" },
     { LB "lb: { api_url: \"http:///v2\" }\n", "(no host specified for client)\n" },
+    { LB "lb: { api_url: \"http://h:99999\" }\n",
+      "fn.yaml:3:16: api_url, got \"http://h:99999\"; expected http://host:port, with a port of "
+      "1..65535\n" },
+    { LB "lb: { api_url: \"http://[::1\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://127.0.0.1:8081x\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h h:1\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h:x\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h:\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"https://h:0\" }\n", BAD_PORT },
+    { LB "lb: { api_url: \"http://h:80/v2\" }\n",
+      "api_url, got \"http://h:80/v2\"; expected http://host:port and nothing else\n" },
+    { LB "lb: { api_url: \"http://me:secret@h:80\" }\n",
+      "api_url, got \"http://...@h:80\"; expected http://host:port and nothing else\n" },
+    { LB "lb: { api_url: \"http://me:secret@h:x\" }\n", "got \"http://...@h:x\"; expected" },
+    { LB "traces: { endpoint: \"http://me:secret@h:x/v1\" }\n",
+      "endpoint, got \"http://...@h:x/v1\"; expected a host, with a port of 1..65535" },
     { LB "metrics: { latency_buckets: [1, 5, 2] }\n",
       "fn.yaml:3:29: latency_buckets, got \"[\\\"1\\\", \\\"5\\\", \\\"2\\\"]\"; expected numbers of "
       "milliseconds that ascend, 32 at most\n" },
@@ -122,6 +159,22 @@ static const struct {
       "fn.yaml:3:33: retry_max, got \"1500ms\"; expected at least retry_min, which is 2s\n" },
     { "node: npm\nnpm: { runners_min: 200 }\n",
       "fn.yaml:2:21: runners_min, got \"200\"; expected at most group_runners_max, which is 100\n" },
+    { "node: pure-runner\nrunner: { memory_total: 4096 }\n",
+      "fn.yaml:2:25: memory_total, got \"4KiB\"; expected at least 16MiB, which is memory_min\n" },
+    { "node: full\nrunner: { memory_total: 64MiB }\napps:\n  - name: demo\n    functions:\n"
+      "      - { name: f, image: i, memory: 128 }\n      - { name: g, image: i, memory: 96 }\n",
+      "memory_total, got \"64MiB\"; expected at least 96MiB, which the smallest function of apps: "
+      "needs\n" },
+    { "node: pure-runner\nrunner: { configurable: [runner.freeze_idle, runner.freze_idle] }\n",
+      "configurable, got \"runner.freze_idle\"; expected a setting that a reload can change, or a "
+      "pattern of some, such as runner.freeze_idle\n" },
+    { "node: pure-runner\nrunner: { configurable: [\"nosuch.*\"] }\n",
+      "configurable, got \"nosuch.*\"; expected a setting that a reload can change, or a pattern of "
+      "some\n" },
+    { "node: npm\nnpm: { wishes_file: rel }\n",
+      "fn.yaml:2:21: wishes_file, got \"rel\"; expected an absolute path\n" },
+    { LB "apps: [{ name: \"a\u202eb\" }]\n",
+      "name, got \"a\\xe2\\x80\\xaeb\"; expected letters, digits, _ and -\n" },
     { LB "traces: { endpoint: \"collector:4318\" }\n",
       "fn.yaml:3:21: endpoint, got \"collector:4318\"; expected http://... or https://...\n" },
     { LB "traces: { endpoint: http://c, ca: /ca }\n",
@@ -509,7 +562,8 @@ static const struct {
       "CFG706 FN_API_CORS_ORIGINS, got \"b.example\"; expected http://..., https://..., or * as the",
       1 },
     { { "FN_PORT_FILE=/nowhere" },
-      "CFG706 FN_PORT_FILE, got \"/nowhere\"; expected the path of a text file",
+      "CFG706 FN_PORT_FILE, got \"/nowhere\": No such file or directory; expected the path of a text "
+      "file of less than 64KiB\n",
       1 },
     { { "FN_PORT_FILE=/dev/zero" },
       "CFG706 FN_PORT_FILE, got \"/dev/zero\"; expected the path of a text file",
@@ -562,7 +616,7 @@ START_TEST(test_variables_alone_make_a_load_balancer)
     char *const env[] = { "FN_NODE_TYPE=lb",
                           "FN_PORT=8123",
                           "FN_PLACER=ch",
-                          "FN_RUNNER_API_URL=http://api:80/v2/x",
+                          "FN_RUNNER_API_URL=http://me:secret@api:80/v2/x",
                           "FN_RUNNER_ADDRESSES=b:9190,a:9190",
                           "FN_EXECUTION_HEADROOM=1500",
                           "PATH=/bin",

@@ -60,7 +60,7 @@ static const struct {
     { LB, LB, NULL },
     { LB, LB "lb: { retry_min: 20ms, calls_max: 7, api_url: \"http://x:1\" }\n", NULL },
     { LB, LB "http: { body_max: 1KiB, idle_timeout: 5s }\nlog: { level: debug }\n", NULL },
-    { LB, LB "drain_timeout: 5s\nplugin_dir: /x\n", NULL },
+    { LB, LB "drain_timeout: 5s\nplugin_dir: /tmp\n", NULL },
     { LB, LB "runner: { memory_total: 1GiB }\n", NULL }, /* no matter for this node */
     { RUNNER, RUNNER "runner: { freeze_idle: never, images_allowed: [\"a*\"] }\n", NULL },
     { RUNNER, RUNNER "lb: { retry_min: 20ms }\n", NULL },

@@ -1,5 +1,6 @@
 /* The log's writer: pipes whose readers stand still, files that are full, moved or torn. The writer
  * is one per process; each test is a process. A limit on file sizes plays the full disk. */
+#include <loop/log_dest.h>
 #include <loop/log_writer.h>
 
 #include <base/log.h>
@@ -163,6 +164,21 @@ START_TEST(a_file_that_cannot_be_opened_again)
 }
 END_TEST
 
+START_TEST(a_destination_that_cannot_be_opened)
+{
+    struct log_options o = { .dest = "file:///nowhere/log", .prefix = "" };
+    struct fn_error e = ERR_INIT;
+    struct log_writer_config writer;
+
+    ck_assert_int_eq(log_dest_open(&o, 3, &writer, &e), FN_E_UNAVAILABLE);
+    ck_assert_str_eq(e.msg, "log.dest file:///nowhere/log: cannot be opened: No such file or "
+                            "directory");
+    o.dest = "file:///tmp";
+    ck_assert_int_eq(log_dest_open(&o, 3, &writer, &e), FN_E_UNAVAILABLE);
+    ck_assert_str_eq(e.msg, "log.dest file:///tmp: cannot be opened: Is a directory");
+}
+END_TEST
+
 static void limit_files(rlim_t bytes)
 {
     struct rlimit l;
@@ -250,6 +266,7 @@ int main(void)
     tcase_add_test(t, a_reader_that_stands_still);
     tcase_add_test(t, a_moved_file_is_opened_anew);
     tcase_add_test(t, a_file_that_cannot_be_opened_again);
+    tcase_add_test(t, a_destination_that_cannot_be_opened);
     tcase_add_test(t, a_disk_that_is_full_for_a_while);
     tcase_add_test(t, nobody_takes_lines);
     tcase_add_test(t, a_descriptor_that_is_gone);

@@ -90,7 +90,7 @@ static void setup(void)
     fake_plugin_init(&quick, "quick", &quick_ops, NULL);
     fake_plugin_init(&loop_only, "loop", &loop_ops, NULL);
     chain = (struct chain){ .listeners = listeners, .n_listeners = 3, .refs = 1, .gone = on_gone };
-    ck_assert_int_eq(chain_open(&chain, &env->env), 0);
+    ck_assert_int_eq(chain_open(&chain, &env->env, NULL), 0);
     gone = answer = 0;
     n_heard = n_quick = n_loop = 0;
     takes_ns = 0;
@@ -123,7 +123,7 @@ static int64_t waits(void)
 }
 
 /* A call with `pad` bytes of configuration ends, and nothing of it is left. */
-static void one_ends(uint32_t i, size_t pad)
+static void one_ends_at(struct chain *at, uint32_t i, size_t pad)
 {
     struct fn_call_end end = { .http_status = 200 };
     struct fn_call_more more;
@@ -146,10 +146,15 @@ static void one_ends(uint32_t i, size_t pad)
     headers_add(&c.headers, "X-A", "b");
     more = (struct fn_call_more){ .call = &c, .extensions = &extensions, .arena = &arena };
     view = call_view(&c, INT64_MAX, &more);
-    chain_after(&chain, 3, &view, OUTCOME_OK, &end);
+    chain_after(at, 3, &view, OUTCOME_OK, &end);
     free(long_text);
     memset((char *)(uintptr_t)c.image, '!', 5);
     arena_finish(&arena);
+}
+
+static void one_ends(uint32_t i, size_t pad)
+{
+    one_ends_at(&chain, i, pad);
 }
 
 static void expect_order(uint32_t n)
@@ -240,6 +245,35 @@ START_TEST(full_is_left_out)
 }
 END_TEST
 
+/* After a reload that keeps the listeners, calls of both chains end in one line; the old chain goes
+ * with its last call, and nothing that waits has an end of patience. */
+START_TEST(two_chains_share_a_line)
+{
+    struct chain next = { .listeners = listeners, .n_listeners = 3, .refs = 1, .gone = on_gone };
+
+    ck_assert_int_eq(chain_open(&next, &env->env, &chain), 0);
+    one_ends(0, 0);
+    ck_assert_uint_eq(chain.refs, 3);
+    chain_follow(&next, &chain);
+    chain_retire(&chain, &next);
+    ck_assert_uint_eq(chain.refs, 1);
+    ck_assert_uint_eq(next.refs, 3);
+    ck_assert_uint_eq(env->n_timers, 0);
+    one_ends_at(&next, 1, 0);
+    one_ends(2, 0);
+    one_ends_at(&next, 3, 0);
+    chain_unref(&chain);
+    ck_assert_int_eq(gone, 1);
+    chain_close(&chain);
+    ck_assert_uint_le(env->n_work, 2);
+    fake_env_work_all(env);
+    expect_order(4);
+    ck_assert_uint_eq(n_quick, 4);
+    ck_assert_uint_eq(next.refs, 1);
+    chain_close(&next);
+}
+END_TEST
+
 START_TEST(so_are_many_bytes)
 {
     for (uint32_t i = 0; i < 40; i++) {
@@ -272,7 +306,7 @@ START_TEST(a_reload_waits_for_them)
 {
     one_ends(0, 0);
     one_ends(1, 0);
-    chain_retire(&chain);
+    chain_retire(&chain, NULL);
     chain_unref(&chain);
     ck_assert_int_eq(gone, 0);
     fake_env_work_all(env);
@@ -291,7 +325,7 @@ START_TEST(but_not_for_ever)
     one_ends(1, 0);
     fake_env_advance(env, 60 * ENV_S); /* it may take its time */
     ck_assert_int_eq(running->cancelled, 0);
-    chain_retire(&chain);
+    chain_retire(&chain, NULL);
     fake_env_advance(env, 5 * ENV_S);
     one_ends(2, 0); /* of a call that went on */
     fake_env_advance(env, 5 * ENV_S - 1);
@@ -334,6 +368,7 @@ int main(void)
     tcase_add_test(tc, results_are_counted);
     tcase_add_test(tc, full_is_left_out);
     tcase_add_test(tc, so_are_many_bytes);
+    tcase_add_test(tc, two_chains_share_a_line);
     tcase_add_test(tc, no_worker_for_a_while);
     tcase_add_test(tc, a_reload_waits_for_them);
     tcase_add_test(tc, but_not_for_ever);

@@ -338,6 +338,26 @@ START_TEST(bad_calls)
 }
 END_TEST
 
+static void without_memory(struct world *w)
+{
+    w->totals.mem_bytes = 4096;
+}
+
+START_TEST(no_memory_for_any_function)
+{
+    struct world *w = world_create(without_memory);
+    struct engage_session *s = world_call_json(
+        w, HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}", NULL);
+
+    world_body(w, s, NULL, 0, true);
+    fake_env_settle(w->f);
+    ck_assert_msg(strstr(s->text, "RUN405 memory, got 128; expected 16 MB or more of a runner that "
+                                  "has 0 MB for functions"),
+                  "got %s", s->text);
+    world_destroy(w);
+}
+END_TEST
+
 static void allow_two(struct world *w)
 {
     static const char *const patterns[] = { "good/*", "hello" };
@@ -869,6 +889,7 @@ TCase *calls_tests(void)
     tcase_add_test(t, reader_stops);
     tcase_add_test(t, no_body_frame);
     tcase_add_loop_test(t, bad_calls, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(t, no_memory_for_any_function);
     tcase_add_test(t, image_list);
     tcase_add_test(t, hash_id_names_the_pool);
     tcase_add_test(t, a_hash_id_does_not_join_what_the_driver_keeps_apart);
