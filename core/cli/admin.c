@@ -162,7 +162,7 @@ int cli_status(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_status(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -182,7 +182,7 @@ int cli_page(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         printf("%s#token=%s\n", admin_text(root, "url"), admin_text(root, "token"));
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -344,7 +344,7 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_why(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -425,7 +425,7 @@ static int list_runners(const struct cli_options *o)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_runners(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -603,7 +603,7 @@ int cli_shadow(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_shadow(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -644,7 +644,7 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
     }
     if (status == 200 && !o->json) {
         printf("generation %lld from %s\n", number(root, "generation"), admin_text(root, "from"));
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     } else if (status == 422) {
         fprintf(stderr, "keeping generation %lld from %s\n", number(root, "generation"),
                 admin_text(root, "from"));

@@ -298,8 +298,7 @@ static int api_export(const struct cli_options *o, int argc, char **argv)
         api_tree_keep(tree, argv, argc);
         r = api_tree_print(tree, &out);
     }
-    r = r < 0 ? say(&e) : fwrite(buf_text(&out), 1, out.len, stdout) == out.len ? EXIT_OK
-                                                                                : EXIT_UNAVAILABLE;
+    r = r < 0 ? say(&e) : cli_print_out(&out);
     buf_finish(&out);
     json_decref(tree);
     fetch_client_destroy(client);
@@ -323,7 +322,7 @@ static int import_tree(const struct cli_options *o, const json_t *want)
     printf(im.n == 0 ? "nothing to change\n"
            : o->dry_run ? "%u changes, not made\n"
                         : "%u changes\n", im.n);
-    return EXIT_OK;
+    return cli_written(EXIT_OK);
 }
 
 /* Only what it says of apps is looked at. */

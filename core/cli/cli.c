@@ -74,6 +74,12 @@ static const char usage_text[] =
     "\n"
     "exit codes: 64 command line, 69 something needed is missing, 70 crash, 78 configuration\n";
 
+static int help(void)
+{
+    fputs(usage_text, stdout);
+    return cli_written(EXIT_OK);
+}
+
 static int usage(const char *text)
 {
     if (text) {
@@ -335,8 +341,7 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
     optind = 1;
     while ((c = getopt_long(argc, argv, "hc:fn:", options, NULL)) != -1) {
         if (c == FLAG_HELP) {
-            fputs(usage_text, stdout);
-            exit(EXIT_OK);
+            exit(help());
         }
         if (c == '?' || !strchr(allowed, c)) {
             return usage(c == '?' ? NULL : "this command has no such option");
@@ -377,7 +382,7 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
 static int version(void)
 {
     printf("fnd %s, plugin ABI %d.%d\n", FND_VERSION, FN_ABI_MAJOR, FN_ABI_MINOR);
-    return EXIT_OK;
+    return cli_written(EXIT_OK);
 }
 
 static int run_check(const struct cli_options *o, int argc, char **argv)
@@ -445,8 +450,7 @@ int cli_main(int argc, char **argv)
         return usage("a command is missing");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        fputs(usage_text, stdout);
-        return EXIT_OK;
+        return help();
     }
     c = find_command(argv[1]);
     if (!c) {

@@ -109,10 +109,25 @@ static void print_rows(const json_t *rows, const struct column *columns, size_t 
 }
 
 /* none: what an empty list means to whoever asked. */
+static void print_list(const json_t *root, const char *name, const char *none,
+                       const struct column *columns, size_t n)
+{
+    const json_t *rows = json_object_get(root, name);
+
+    if (json_array_size(rows) == 0) {
+        printf("no %s%s\n", name, none);
+        return;
+    }
+    print_rows(rows, columns, n);
+    if (json_is_true(json_object_get(root, "more"))) {
+        printf("and more: --at-most, up to 10000\n");
+    }
+}
+
 static int list(const struct cli_options *o, const char *name, const char *none,
                 const struct column *columns, size_t n)
 {
-    json_t *root, *rows;
+    json_t *root;
     char path[64];
     int r;
 
@@ -122,19 +137,14 @@ static int list(const struct cli_options *o, const char *name, const char *none,
     if (r != EXIT_OK) {
         return r;
     }
-    rows = json_object_get(root, name);
     if (o->json) {
         r = cli_print_json(root);
-    } else if (json_array_size(rows) == 0) {
-        printf("no %s%s\n", name, none);
     } else {
-        print_rows(rows, columns, n);
-        if (json_is_true(json_object_get(root, "more"))) {
-            printf("and more: --at-most, up to 10000\n");
-        }
+        print_list(root, name, none, columns, n);
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
-    return fflush(stdout) == 0 ? r : EXIT_UNAVAILABLE;
+    return r;
 }
 
 #define LIST(o, name, none, columns)                                                               \

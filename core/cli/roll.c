@@ -237,6 +237,7 @@ int cli_roll(const struct cli_options *o)
     } while (x == EXIT_OK && r.done < r.n);
     if (x == EXIT_OK) {
         printf(o->json ? "{\"replaced\": %zu}\n" : "%zu runners were replaced\n", r.done);
+        x = cli_written(EXIT_OK);
     }
     for (size_t i = 0; i < r.n; i++) {
         free(r.turns[i].id);

@@ -1,8 +1,8 @@
 // `fnd api export` and `import`: what comes out goes in, only differences are asked for, mistakes and
 // nodes that are not there are told.
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { execFile, spawnSync } from 'node:child_process'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { request } from './lib/http.mjs'
@@ -94,6 +94,20 @@ apps:
     assert.equal(out, '- app empty\n- function shop/other\n- trigger shop/price\n' +
       '~ app shop: config, annotations\n~ function shop/price: image, config\n+ trigger shop/cost\n6 changes\n')
     assert.equal((await fnd(b, '--prune', 'import', changed)).out, 'nothing to change\n')
+  })
+
+  test('an answer that nothing takes is told', () => {
+    const full = openSync('/dev/full', 'w')
+    try {
+      for (const args of [['export'], ['--dry-run', 'import', file('new.yaml', 'apps: [{ name: never }]\n')]]) {
+        const result = spawnSync(path.join(build, 'fnd'), ['api', '--url', a.url(''), ...args],
+          { stdio: ['ignore', full, 'pipe'], encoding: 'utf8', env: { PATH: process.env.PATH } })
+        assert.equal(result.status, 69, args.join(' '))
+        assert.match(result.stderr, /^fnd: the output, got No space left on device; expected room for it$/m)
+      }
+    } finally {
+      closeSync(full)
+    }
   })
 
   test('mistakes change nothing', async () => {
