@@ -341,6 +341,11 @@ static int api_import(const struct cli_options *o, const char *path)
         r = EXIT_CONFIG;
     }
     conf_problems_finish(&p);
+    if (r == EXIT_OK && !c->apps) {
+        fprintf(stderr, "fnd: api import, got %s without apps:; expected a file as `fnd api "
+                "export` prints it (apps: [] where no app is to be)\n", path);
+        r = EXIT_CONFIG;
+    }
     if (r == EXIT_OK) {
         tree = api_tree_of_file(c);
         r = import_tree(o, tree);

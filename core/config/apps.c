@@ -431,9 +431,11 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
 
 void config_apps_read(struct config *c, struct conf_problems *p)
 {
+    const struct conf_node *root = conf_root(c->priv->file);
     uint32_t n_apps;
-    struct conf_node *n = items_of(c, conf_root(c->priv->file), "apps", &n_apps, p);
-    struct config_app *apps = config_alloc(c, (n_apps + 1) * sizeof(*apps));
+    struct conf_node *n = items_of(c, root, "apps", &n_apps, p);
+    struct config_app *apps =
+        conf_get(root, "apps") ? config_alloc(c, (n_apps + 1) * sizeof(*apps)) : NULL;
 
     c->apps = apps;
     c->n_apps = apps ? n_apps : 0;

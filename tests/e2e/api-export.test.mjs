@@ -96,6 +96,17 @@ apps:
     assert.equal((await fnd(b, '--prune', 'import', changed)).out, 'nothing to change\n')
   })
 
+  test('a file that says nothing of apps is no order to remove all', async () => {
+    const lb = file('lb.yaml', 'node: lb\nplugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }\n')
+    for (const options of [[], ['--prune'], ['--dry-run', '--prune']]) {
+      const { code, out, err } = await fnd(b, ...options, 'import', lb)
+      assert.equal(code, 78, out)
+      assert.match(err, /^fnd: api import, got \S+lb\.yaml without apps:; expected a file as `fnd api export` prints it \(apps: \[\] where no app is to be\)$/m)
+    }
+    assert.ok(await count(b, 'apps') > 0)
+    assert.equal((await fnd(b, 'import', file('none.yaml', 'apps: []\n'))).out, 'nothing to change\n')
+  })
+
   test('an answer that nothing takes is told', () => {
     const full = openSync('/dev/full', 'w')
     try {
