@@ -61,20 +61,22 @@ static int import_ask(struct import *im, const char *method, const char *list, c
 }
 
 /* A PUT merges maps: what is to go is named with an empty value. */
-static json_t *map_change(const json_t *have, const json_t *want)
+static json_t *map_change(const json_t *have, const json_t *want, bool annotations)
 {
     json_t *change = json_object();
     const char *key;
     json_t *v;
 
     json_object_foreach((json_t *)(uintptr_t)want, key, v) {
-        if (!json_equal(json_object_get(have, key), v)) {
+        const json_t *old = json_object_get(have, key);
+
+        if (annotations ? !api_json_same(old, v) : !json_equal(old, v)) {
             json_object_set(change, key, v);
         }
     }
     json_object_foreach((json_t *)(uintptr_t)have, key, v) {
         if (!json_object_get(want, key)) {
-            json_object_set_new(change, key, json_string(""));
+            json_object_set_new(change, key, json_string(annotations ? "\"\"" : ""));
         }
     }
     return change;
@@ -96,7 +98,8 @@ static json_t *change_of(const json_t *have, const json_t *want)
         }
     }
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
-        json_t *map = map_change(json_object_get(have, maps[i]), json_object_get(want, maps[i]));
+        json_t *map = map_change(json_object_get(have, maps[i]), json_object_get(want, maps[i]),
+                                 i == 1);
 
         if (json_object_size(map) > 0) {
             json_object_set(change, maps[i], map);

@@ -96,6 +96,31 @@ apps:
     assert.equal((await fnd(b, '--prune', 'import', changed)).out, 'nothing to change\n')
   })
 
+  test('annotations come out and go in as they were written', async () => {
+    const values = ['9223372036854775808', '1e999', '-0', '0.1', '[1.10,{"x":-0.0,"a":1E5}]', '"\\ud83d\\ude00 <&>"', '{"z":1,"a":[]}', '[{},"",null,true]', '"\\ud800"']
+    const annotations = `{${values.map((v, i) => `"k${i}":${v}`)}}`
+    const made = await request(a.url('/v2/apps'), { method: 'POST', body: `{"name":"numbers","annotations":${annotations}}` })
+    assert.equal(made.status, 200, made.text)
+    const kept = (text) => /"annotations":\{(.*?)\},"created_at"/.exec(text)[1]
+    const first = await fnd(a, 'export', 'numbers')
+    assert.equal(first.code, 0, first.err)
+    assert.match(first.out, /"k0": 9223372036854775808\n +"k1": 1e999\n +"k2": -0\n +"k3": 0.1\n +"k4": \[1.10,\{"x":-0.0,"a":1E5\}\]\n/)
+    const taken = await fnd(b, 'import', file('numbers.yaml', first.out))
+    assert.equal(taken.out, '+ app numbers\n1 changes\n', taken.err)
+    assert.equal((await fnd(b, 'import', file('numbers.yaml', first.out))).out, 'nothing to change\n')
+    assert.equal((await fnd(a, 'import', file('numbers.yaml', first.out))).out, '~ app numbers: annotations\n1 changes\n', 'half a pair is U+FFFD')
+    const [there, here] = (await Promise.all([a, b].map((n) => request(n.url('/v2/apps?name=numbers'))))).map((r) => kept(r.text))
+    assert.equal(here.replace(/"k5":.*?",/, ''), there.replace(/"k5":.*?",/, ''))
+    assert.equal(JSON.parse(`{${here}}`).k5, '😀 <&>')
+    const deep = `${'['.repeat(30)}1${']'.repeat(30)}`
+    assert.equal((await request(a.url('/v2/apps'), { method: 'POST', body: `{"name":"deep","annotations":{"k":${deep}}}` })).status, 200)
+    assert.ok((await fnd(a, 'export', 'deep')).out.includes(`"k": ${deep}\n`))
+    const odd = await request(a.url('/v2/apps'), { method: 'POST', body: '{"name":"nul","annotations":{"k":"a\\u0000"}}' })
+    assert.match((await fnd(a, 'export', 'nul')).out, odd.status === 200 ? /"k": "a\\u0000"/ : /^$/)
+    assert.equal((await fnd(b, '--prune', 'import', file('gone.yaml', 'apps: [{ name: numbers }]\n'))).out.includes('~ app numbers: annotations'), true)
+    assert.equal((await fnd(b, 'export', 'numbers')).out, 'apps:\n  - name: "numbers"\n')
+  })
+
   test('a file that says nothing of apps is no order to remove all', async () => {
     const lb = file('lb.yaml', 'node: lb\nplugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }\n')
     for (const options of [[], ['--prune'], ['--dry-run', '--prune']]) {

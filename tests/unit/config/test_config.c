@@ -362,7 +362,8 @@ START_TEST(test_apps_become_data)
     ck_assert_str_eq(
         load(LB "apps:\n  - name: demo\n    config: { A: 1, B: \"two words\" }\n    functions:\n"
                 "      - name: f\n        image: fnd/f:1\n        timeout: 7\n"
-                "        annotations: { a: [1, x, { k: true }], b: \"3\", c: 3 }\n"
+                "        annotations: { a: [1, x, { k: true }], b: \"3\", c: 3,\n"
+                "          d: [9223372036854775808, 1e999, 0.1, -0, 01, '<'] }\n"
                 "        triggers: [ { name: t, source: /f } ]\n"
                 "      - { name: g, image: g, id: MINE }\n",
              NULL),
@@ -379,6 +380,8 @@ START_TEST(test_apps_become_data)
     ck_assert_str_eq(f->annotations.items[0].value, "[1,\"x\",{\"k\":true}]");
     ck_assert_str_eq(f->annotations.items[1].value, "\"3\"");
     ck_assert_str_eq(f->annotations.items[2].value, "3");
+    ck_assert_str_eq(f->annotations.items[3].value,
+                     "[9223372036854775808,1e999,0.1,-0,\"01\",\"\\u003c\"]");
     ck_assert_str_eq(at->triggers[0].trigger.source, "/f");
     ck_assert_str_eq(app->fns[1].fn.id, "MINE");
     ck_assert_str_ne(f->id, app->app.id);
