@@ -152,7 +152,7 @@ static void read_config(struct config *c, const struct conf_node *map, struct kv
         if (n->type != CONF_SCALAR) {
             apps_refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
         }
-        if (!n->key[0] || strchr(n->key, '=')) {
+        if (!app_config_is_key(n->key)) {
             apps_refuse(c, n, "config", n->key, "the name of an environment variable", p);
         }
     }
