@@ -162,6 +162,8 @@ test('recovery of elastic pools', async (t) => {
       })
       let least = 2
       const watch = (async () => { while (rolling) least = Math.min(least, (await e.states()).active ?? 0) })()
+      await assert.rejects(e.cli('runners', 'roll', '--group', 'defalt'), (x) => x.code === 69 &&
+        x.stderr === 'fnd: group, got "defalt"; expected one of `fnd runners list`; did you mean "default"?\n')
       const { stdout } = await e.cli('runners', 'roll', '--at-most', '1')
       rolling = false
       await Promise.all([...clients, watch])
