@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define COLUMNS_MAX 8
+#define ROWS_MAX    10000 /* that a node tells at a time */
 
 struct column {
     const char *title;
@@ -124,6 +125,18 @@ static void print_list(const json_t *root, const char *name, const char *none,
     }
 }
 
+static int check_at_most(const char *text)
+{
+    char *end = NULL;
+    unsigned long n = text ? strtoul(text, &end, 10) : 1;
+
+    if (!text || (text[0] >= '0' && text[0] <= '9' && !*end && n >= 1 && n <= ROWS_MAX)) {
+        return EXIT_OK;
+    }
+    fprintf(stderr, "fnd: --at-most, got %s; expected 1 to %d\n", conf_quote(text), ROWS_MAX);
+    return EXIT_USAGE;
+}
+
 static int list(const struct cli_options *o, const char *name, const char *none,
                 const struct column *columns, size_t n)
 {
@@ -131,6 +144,9 @@ static int list(const struct cli_options *o, const char *name, const char *none,
     char path[64];
     int r;
 
+    if (check_at_most(o->at_most) != EXIT_OK) {
+        return EXIT_USAGE;
+    }
     snprintf(path, sizeof(path), "/%s%s%.16s", name, o->at_most ? "?limit=" : "",
              o->at_most ? o->at_most : "");
     r = cli_ask(o, "GET", path, &root);

@@ -65,8 +65,9 @@ describe('fnd calls, containers, peers', () => {
   it('say what a node has not, and which numbers they take', () => {
     const none = ask(lb, 'containers')
     assert.deepEqual([none.status, none.stderr], [69, 'fnd: a lb node has no containers\n'])
-    for (const n of ['0', '10001', 'all']) {
-      assert.equal(ask(lb, 'calls', '--at-most', n).stderr, 'fnd: expected ?limit=1 to 10000\n')
+    for (const n of ['0', '10001', '-1', 'all', '']) {
+      const refused = ask(lb, 'calls', '--at-most', n)
+      assert.deepEqual([refused.status, refused.stderr], [64, `fnd: --at-most, got "${n}"; expected 1 to 10000\n`])
     }
   })
 })
