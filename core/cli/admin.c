@@ -15,6 +15,11 @@ static long long number(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
+static const char *plural(const json_t *o, const char *key)
+{
+    return number(o, key) == 1 ? "" : "s";
+}
+
 static const char *admin_text(const json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
@@ -55,8 +60,9 @@ static void print_config(const json_t *o)
     printf("%-8s generation %lld from %s, %lld alive\n", "config", number(o, "generation"),
            admin_text(o, "from"), number(o, "alive"));
     if (problems) {
-        printf("%-8s a reload was refused at %s, %zu lines, the first: %s\n", "",
+        printf("%-8s a reload was refused at %s, %zu line%s, the first: %s\n", "",
                admin_text(o, "refused_at"), json_array_size(problems),
+               json_array_size(problems) == 1 ? "" : "s",
                json_string_value(json_array_get(problems, 0)));
     }
 }
@@ -303,10 +309,11 @@ static void print_why(const json_t *root)
         printf("error     %s\n", admin_text(root, "error"));
     }
     if (json_object_get(root, "placer")) {
-        printf("placed    by %s in group %s among %lld runners: %lld attempts, %lld waits; "
+        printf("placed    by %s in group %s among %lld runner%s: %lld attempt%s, %lld wait%s; "
                "configuration %lld\n",
                admin_text(root, "placer"), admin_text(root, "group"), number(root, "runners"),
-               number(root, "tries_made"), number(root, "waits"), number(root, "generation"));
+               plural(root, "runners"), number(root, "tries_made"), plural(root, "tries_made"),
+               number(root, "waits"), plural(root, "waits"), number(root, "generation"));
     } else {
         printf("placed    never: it ended before a placer was asked; configuration %lld\n",
                number(root, "generation"));

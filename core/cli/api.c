@@ -322,9 +322,11 @@ static int import_tree(const struct cli_options *o, const json_t *want)
     if (r < 0) {
         return say(&im.error);
     }
-    printf(im.n == 0 ? "nothing to change\n"
-           : o->dry_run ? "%u changes, not made\n"
-                        : "%u changes\n", im.n);
+    if (im.n == 0) {
+        printf("nothing to change\n");
+    } else {
+        printf("%u change%s%s\n", im.n, im.n == 1 ? "" : "s", o->dry_run ? ", not made" : "");
+    }
     return cli_written(EXIT_OK);
 }
 

@@ -260,7 +260,9 @@ int cli_roll(const struct cli_options *o)
         x = go_on(&r);
     } while (x == EXIT_OK && r.done < r.n);
     if (x == EXIT_OK) {
-        printf(o->json ? "{\"replaced\": %zu}\n" : "%zu runners were replaced\n", r.done);
+        printf(o->json       ? "{\"replaced\": %zu}\n"
+               : r.done == 1 ? "%zu runner was replaced\n"
+                             : "%zu runners were replaced\n", r.done);
         x = cli_written(EXIT_OK);
     }
     for (size_t i = 0; i < r.n; i++) {

@@ -212,7 +212,7 @@ test('a node that is no manager says where runners are', async () => {
   const lb = await startLb({ functions: { hello: { memory: 128 } }, addresses: ['127.0.0.1:1'] })
   try {
     await assert.rejects(promisify(execFile)(path.join(build, 'fnd'), ['runners', '--config', `${lb.dir}/fn.yaml`, 'list']),
-      /this node is a lb, and a node pool manager has the list of runners/)
+      /this node is of type lb, and a node pool manager has the list of runners/)
   } finally {
     await lb.stop()
   }
