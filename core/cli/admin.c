@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RELOAD_TIMEOUT_MS 120000 /* plugins have a deadline each */
+#define KEPT_ASK_MS 50
+#define KEPT_ASKS   40 /* a file that takes longer is told by `fnd runners list` */
 
 static long long number(const json_t *o, const char *key)
 {
@@ -438,6 +441,26 @@ static int list_runners(const struct cli_options *o)
     return r;
 }
 
+/* What was done is done; only that it is kept may fail, which the manager knows a moment later. */
+static void tell_unkept(const struct cli_options *o)
+{
+    static const struct timespec pause = { .tv_nsec = KEPT_ASK_MS * 1000000L };
+    const char *why;
+    json_t *root;
+    int r = cli_ask(o, "GET", "/runners", &root);
+
+    for (int i = 0; i < KEPT_ASKS && json_is_true(json_object_get(root, "wishes_writing")); i++) {
+        json_decref(root);
+        nanosleep(&pause, NULL);
+        r = cli_ask(o, "GET", "/runners", &root);
+    }
+    why = json_string_value(json_object_get(root, "wishes_error"));
+    if (r == EXIT_OK && why && *why) {
+        fprintf(stderr, "fnd: done, but a restart of the manager would forget it: %s\n", why);
+    }
+    json_decref(root);
+}
+
 static int order_runner(const struct cli_options *o, const char *verb, const char *id)
 {
     char path[512];
@@ -451,6 +474,9 @@ static int order_runner(const struct cli_options *o, const char *verb, const cha
     snprintf(path, sizeof(path), "/runners/%s/%s", verb, id);
     r = cli_ask(o, "POST", path, &root);
     json_decref(root);
+    if (r == EXIT_OK) {
+        tell_unkept(o);
+    }
     return r;
 }
 
