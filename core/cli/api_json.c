@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_DEPTH 8 /* above JR_DEPTH_MAX, to which an API lets clients nest: a page and its items */
+#define PAGE_DEPTH 8 /* of a page around what a client may nest, to JR_DEPTH_MAX */
 
 static const char annotations_key[] = "annotations";
 

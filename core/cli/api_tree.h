@@ -5,7 +5,8 @@
  *       "functions": [{"name", "image", "memory", "timeout", "idle_timeout", "config",
  *                      "annotations", "triggers": [{"name", "source", "annotations"}]}]}]
  *
- * An annotation is the text of its JSON. Members that say nothing are left out. What comes from a node has ids too. [init] */
+ * An annotation is the text of its JSON. Members that say nothing are left out. What comes from a
+ * node has ids too. [init] */
 #ifndef CLI_API_TREE_H
 #define CLI_API_TREE_H
 

@@ -110,8 +110,8 @@ static void print_rows(const json_t *rows, const struct column *columns, size_t 
 }
 
 /* none: what an empty list means to whoever asked. */
-static void print_list(const json_t *root, const char *name, const char *none,
-                       const struct column *columns, size_t n)
+static void print_answer(const json_t *root, const char *name, const char *none,
+                         const struct column *columns, size_t n)
 {
     const json_t *rows = json_object_get(root, name);
 
@@ -156,7 +156,7 @@ static int list(const struct cli_options *o, const char *name, const char *none,
     if (o->json) {
         r = cli_print_json(root);
     } else {
-        print_list(root, name, none, columns, n);
+        print_answer(root, name, none, columns, n);
         r = cli_written(EXIT_OK);
     }
     json_decref(root);

@@ -215,7 +215,8 @@ static int check_group(const char *group, const json_t *root)
     }
     near = conf_nearest(group, names);
     fprintf(stderr, "fnd: group, got %s; expected one of `fnd runners list`%s%s%s\n",
-            conf_quote(group), near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+            conf_quote(group), near ? "; did you mean \"" : "", near ? near : "",
+            near ? "\"?" : "");
     free(names);
     return EXIT_UNAVAILABLE;
 }

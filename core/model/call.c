@@ -487,7 +487,8 @@ int call_check_image(const char *image, struct fn_error *reterr)
     return call_image_is_name(image)
                ? 0
                : err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
-                              "RUN406 image name, got \"%.64s\"; expected registry/name:tag", image);
+                              "RUN406 image name, got \"%.64s\"; expected registry/name:tag",
+                              image);
 }
 
 int call_check(const struct call *c, struct fn_error *reterr)

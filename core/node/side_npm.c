@@ -362,8 +362,9 @@ const struct node_side node_side_npm = {
     .tables = node_npm_tables,
     .series = node_npm_series,
     .sample = node_npm_sample,
-    .elsewhere = { "this node is of type ", ", and a node pool manager has the list of runners: fnd "
-                                      "runners --config <the manager's fn.yaml>" },
+    .elsewhere = { "this node is of type ",
+                   ", and a node pool manager has the list of runners: fnd runners --config "
+                   "<the manager's fn.yaml>" },
     .with_admin = npm_with_admin,
     .rights = npm_rights,
     .keeps = npm_keeps,
