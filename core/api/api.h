@@ -75,6 +75,8 @@ void api_destroy(struct api *a); /* no call is left; NULL ok */
 /* "<name> <role> <sha256>", perhaps with patterns of names of apps behind it. FN_E_INVALID with the
  * rule. [any] */
 int api_check_token(const char *text, struct fn_error *reterr);
+/* Entry i has a name and a hash of its own among those before it. FN_E_INVALID with a sentence. */
+int api_check_twin(const struct fn_strlist *texts, uint64_t i, struct fn_error *reterr);
 
 bool api_owns_path(const char *path);
 /* The route as Go Fn names it in metrics, or "invalid". */

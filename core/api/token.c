@@ -109,6 +109,27 @@ int api_check_token(const char *text, struct fn_error *reterr)
     return token_parse(text, &t) ? 0 : err_set(reterr, FN_E_INVALID, "%s", RULE);
 }
 
+/* The last of two would count, whatever the first one says. */
+int api_check_twin(const struct fn_strlist *texts, uint64_t i, struct fn_error *reterr)
+{
+    struct token own, other;
+
+    for (uint64_t k = 0; k < i && token_parse(texts->items[i], &own); k++) {
+        if (!token_parse(texts->items[k], &other)) {
+            continue;
+        }
+        if (strcmp(own.name, other.name) == 0) {
+            return err_set(reterr, FN_E_INVALID, "\"%s\" is defined twice; expected each name once",
+                           own.name);
+        }
+        if (memcmp(own.hash, other.hash, sizeof(own.hash)) == 0) {
+            return err_set(reterr, FN_E_INVALID, "the hash of \"%s\" is that of \"%s\"; expected "
+                           "each hash once", own.name, other.name);
+        }
+    }
+    return 0;
+}
+
 /* Of the one that was sent; false: there is none. */
 static bool token_hash(const char *authorization, unsigned char ret[TOKEN_HASH_BYTES])
 {

@@ -6,13 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RELOAD_TIMEOUT_MS 120000 /* plugins have a deadline each */
+#define KEPT_ASK_MS 50
+#define KEPT_ASKS   40 /* a file that takes longer is told by `fnd runners list` */
 
 static long long number(const json_t *o, const char *key)
 {
     return json_integer_value(json_object_get(o, key));
+}
+
+static const char *plural(const json_t *o, const char *key)
+{
+    return number(o, key) == 1 ? "" : "s";
 }
 
 static const char *admin_text(const json_t *o, const char *key)
@@ -55,8 +63,9 @@ static void print_config(const json_t *o)
     printf("%-8s generation %lld from %s, %lld alive\n", "config", number(o, "generation"),
            admin_text(o, "from"), number(o, "alive"));
     if (problems) {
-        printf("%-8s a reload was refused at %s, %zu lines, the first: %s\n", "",
+        printf("%-8s a reload was refused at %s, %zu line%s, the first: %s\n", "",
                admin_text(o, "refused_at"), json_array_size(problems),
+               json_array_size(problems) == 1 ? "" : "s",
                json_string_value(json_array_get(problems, 0)));
     }
 }
@@ -162,7 +171,7 @@ int cli_status(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_status(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -182,7 +191,7 @@ int cli_page(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         printf("%s#token=%s\n", admin_text(root, "url"), admin_text(root, "token"));
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -303,10 +312,11 @@ static void print_why(const json_t *root)
         printf("error     %s\n", admin_text(root, "error"));
     }
     if (json_object_get(root, "placer")) {
-        printf("placed    by %s in group %s among %lld runners: %lld attempts, %lld waits; "
+        printf("placed    by %s in group %s among %lld runner%s: %lld attempt%s, %lld wait%s; "
                "configuration %lld\n",
                admin_text(root, "placer"), admin_text(root, "group"), number(root, "runners"),
-               number(root, "tries_made"), number(root, "waits"), number(root, "generation"));
+               plural(root, "runners"), number(root, "tries_made"), plural(root, "tries_made"),
+               number(root, "waits"), plural(root, "waits"), number(root, "generation"));
     } else {
         printf("placed    never: it ended before a placer was asked; configuration %lld\n",
                number(root, "generation"));
@@ -344,7 +354,7 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_why(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -425,10 +435,30 @@ static int list_runners(const struct cli_options *o)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_runners(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
+}
+
+/* What was done is done; only that it is kept may fail, which the manager knows a moment later. */
+static void tell_unkept(const struct cli_options *o)
+{
+    static const struct timespec pause = { .tv_nsec = KEPT_ASK_MS * 1000000L };
+    const char *why;
+    json_t *root;
+    int r = cli_ask(o, "GET", "/runners", &root);
+
+    for (int i = 0; i < KEPT_ASKS && json_is_true(json_object_get(root, "wishes_writing")); i++) {
+        json_decref(root);
+        nanosleep(&pause, NULL);
+        r = cli_ask(o, "GET", "/runners", &root);
+    }
+    why = json_string_value(json_object_get(root, "wishes_error"));
+    if (r == EXIT_OK && why && *why) {
+        fprintf(stderr, "fnd: done, but a restart of the manager would forget it: %s\n", why);
+    }
+    json_decref(root);
 }
 
 static int order_runner(const struct cli_options *o, const char *verb, const char *id)
@@ -444,6 +474,9 @@ static int order_runner(const struct cli_options *o, const char *verb, const cha
     snprintf(path, sizeof(path), "/runners/%s/%s", verb, id);
     r = cli_ask(o, "POST", path, &root);
     json_decref(root);
+    if (r == EXIT_OK) {
+        tell_unkept(o);
+    }
     return r;
 }
 
@@ -603,7 +636,7 @@ int cli_shadow(const struct cli_options *o, int argc, char **argv)
         r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_shadow(root);
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
     return r;
@@ -644,7 +677,7 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
     }
     if (status == 200 && !o->json) {
         printf("generation %lld from %s\n", number(root, "generation"), admin_text(root, "from"));
-        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+        r = cli_written(EXIT_OK);
     } else if (status == 422) {
         fprintf(stderr, "keeping generation %lld from %s\n", number(root, "generation"),
                 admin_text(root, "from"));

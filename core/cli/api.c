@@ -61,20 +61,22 @@ static int import_ask(struct import *im, const char *method, const char *list, c
 }
 
 /* A PUT merges maps: what is to go is named with an empty value. */
-static json_t *map_change(const json_t *have, const json_t *want)
+static json_t *map_change(const json_t *have, const json_t *want, bool annotations)
 {
     json_t *change = json_object();
     const char *key;
     json_t *v;
 
     json_object_foreach((json_t *)(uintptr_t)want, key, v) {
-        if (!json_equal(json_object_get(have, key), v)) {
+        const json_t *old = json_object_get(have, key);
+
+        if (annotations ? !api_json_same(old, v) : !json_equal(old, v)) {
             json_object_set(change, key, v);
         }
     }
     json_object_foreach((json_t *)(uintptr_t)have, key, v) {
         if (!json_object_get(want, key)) {
-            json_object_set_new(change, key, json_string(""));
+            json_object_set_new(change, key, json_string(annotations ? "\"\"" : ""));
         }
     }
     return change;
@@ -96,7 +98,8 @@ static json_t *change_of(const json_t *have, const json_t *want)
         }
     }
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
-        json_t *map = map_change(json_object_get(have, maps[i]), json_object_get(want, maps[i]));
+        json_t *map = map_change(json_object_get(have, maps[i]), json_object_get(want, maps[i]),
+                                 i == 1);
 
         if (json_object_size(map) > 0) {
             json_object_set(change, maps[i], map);
@@ -298,8 +301,7 @@ static int api_export(const struct cli_options *o, int argc, char **argv)
         api_tree_keep(tree, argv, argc);
         r = api_tree_print(tree, &out);
     }
-    r = r < 0 ? say(&e) : fwrite(buf_text(&out), 1, out.len, stdout) == out.len ? EXIT_OK
-                                                                                : EXIT_UNAVAILABLE;
+    r = r < 0 ? say(&e) : cli_print_out(&out);
     buf_finish(&out);
     json_decref(tree);
     fetch_client_destroy(client);
@@ -320,10 +322,12 @@ static int import_tree(const struct cli_options *o, const json_t *want)
     if (r < 0) {
         return say(&im.error);
     }
-    printf(im.n == 0 ? "nothing to change\n"
-           : o->dry_run ? "%u changes, not made\n"
-                        : "%u changes\n", im.n);
-    return EXIT_OK;
+    if (im.n == 0) {
+        printf("nothing to change\n");
+    } else {
+        printf("%u change%s%s\n", im.n, im.n == 1 ? "" : "s", o->dry_run ? ", not made" : "");
+    }
+    return cli_written(EXIT_OK);
 }
 
 /* Only what it says of apps is looked at. */
@@ -342,6 +346,11 @@ static int api_import(const struct cli_options *o, const char *path)
         r = EXIT_CONFIG;
     }
     conf_problems_finish(&p);
+    if (r == EXIT_OK && !c->apps) {
+        fprintf(stderr, "fnd: api import, got %s without apps:; expected a file as `fnd api "
+                "export` prints it (apps: [] where no app is to be)\n", path);
+        r = EXIT_CONFIG;
+    }
     if (r == EXIT_OK) {
         tree = api_tree_of_file(c);
         r = import_tree(o, tree);

@@ -39,14 +39,17 @@ static int ask_patiently(struct fetch_client *client, const char *method, const 
 int api_ask(struct fetch_client *client, const char *method, const char *path, const json_t *body,
             json_t **ret, struct fn_error *reterr)
 {
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct buf answer = BUF_INIT(0);
+    struct buf text = BUF_INIT(0);
     const char *message;
     int status = 0;
-    int r = ask_patiently(client, method, path, text, &status, &answer, reterr);
+    int r = body && api_json_write(body, &text) < 0
+                ? err_set(reterr, FN_E_EXHAUSTED, "out of memory") : 0;
 
-    free(text);
-    *ret = r == 0 ? json_loadb(answer.data, answer.len, 0, NULL) : NULL;
+    r = r < 0 ? r : ask_patiently(client, method, path, body ? buf_text(&text) : NULL, &status,
+                                  &answer, reterr);
+    buf_finish(&text);
+    *ret = r == 0 ? api_json_read(buf_text(&answer), answer.len) : NULL;
     message = json_string_value(json_object_get(*ret, "message"));
     if (r == 0 && status >= 300) {
         r = err_set(reterr, FN_E_UNAVAILABLE, "%s %s: %d %s", method, path, status,
@@ -193,7 +196,7 @@ int api_tree_of_node(struct fetch_client *client, json_t **ret, struct fn_error 
 /* As the API would show it, but for what a file has not. */
 static json_t *item_of(int written, struct buf *text)
 {
-    json_t *item = written < 0 ? NULL : json_loadb(text->data, text->len, 0, NULL);
+    json_t *item = written < 0 ? NULL : api_json_read(buf_text(text), text->len);
 
     buf_finish(text);
     json_object_del(item, "id");
@@ -296,6 +299,7 @@ static int print_list(struct buf *out, const char *key, const json_t *list, int 
 
 static int print_map(struct buf *out, const char *key, const json_t *map, int indent)
 {
+    const bool raw = strcmp(key, "annotations") == 0;
     int r = buf_printf(out, "%*s%s:\n", indent, "", key);
 
     for (void *i = json_object_iter((json_t *)(uintptr_t)map); i && r == 0;
@@ -305,7 +309,8 @@ static int print_map(struct buf *out, const char *key, const json_t *map, int in
         r = buf_printf(out, "%*s", indent + 2, "");
         r = r < 0 ? r : print_value(out, name);
         r = r < 0 ? r : buf_add_str(out, ": ");
-        r = r < 0 ? r : print_value(out, json_object_iter_value(i));
+        r = r < 0 ? r : raw ? api_json_print(json_string_value(json_object_iter_value(i)), out)
+                            : print_value(out, json_object_iter_value(i));
         r = r < 0 ? r : buf_add_str(out, "\n");
         json_decref(name);
     }

@@ -5,7 +5,8 @@
  *       "functions": [{"name", "image", "memory", "timeout", "idle_timeout", "config",
  *                      "annotations", "triggers": [{"name", "source", "annotations"}]}]}]
  *
- * Members that say nothing are left out. What comes from a node has ids too. [init] */
+ * An annotation is the text of its JSON. Members that say nothing are left out. What comes from a
+ * node has ids too. [init] */
 #ifndef CLI_API_TREE_H
 #define CLI_API_TREE_H
 
@@ -13,6 +14,13 @@
 #include <config/config.h>
 #include <http/fetch.h>
 #include <jansson.h>
+
+/* api_json.c: members and items as jansson has them, annotations as texts of JSON.
+ * NULL: it is not JSON, or nested too deep. */
+json_t *api_json_read(const char *text, size_t len);
+int api_json_write(const json_t *item, struct buf *out); /* 0 or FN_E_EXHAUSTED */
+bool api_json_same(const json_t *a, const json_t *b);    /* two annotations mean the same */
+int api_json_print(const char *raw, struct buf *out);    /* an annotation, as YAML */
 
 /* A question to the API. NULL in *ret for an answer without a body; given. 0, or FN_E_* with what
  * the node said. */

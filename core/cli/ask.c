@@ -2,8 +2,10 @@
 #include <admin/admin.h>
 #include <cli/cli.h>
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 5000
@@ -76,9 +78,19 @@ int cli_ask(const struct cli_options *o, const char *method, const char *path, j
     return r;
 }
 
+/* After a write that failed, what is left of the text fails again here, and errno tells why. */
+int cli_written(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return code;
+    }
+    fprintf(stderr, "fnd: the output, got %s; expected room for it\n", strerror(errno));
+    return EXIT_UNAVAILABLE;
+}
+
 int cli_print_json(const json_t *root)
 {
-    bool good = json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
-
-    return good && fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+    json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    return cli_written(EXIT_OK);
 }

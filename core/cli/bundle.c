@@ -208,5 +208,5 @@ int cli_bundle(const struct cli_options *o, int argc, char **argv)
         print_node(o, c);
     }
     config_destroy(c);
-    return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_OK : EXIT_UNAVAILABLE;
+    return cli_written(EXIT_OK);
 }

@@ -288,7 +288,7 @@ static int demo(const char *dir)
         return EXIT_UNAVAILABLE;
     }
     tell_demo(dir);
-    return fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+    return cli_written(EXIT_OK);
 }
 
 static int issue_all(const char *dir, int n, char **operands)
@@ -314,7 +314,7 @@ static int issue_all(const char *dir, int n, char **operands)
         }
     }
     pair_finish(&ca);
-    return fflush(stdout) == 0 ? r : EXIT_UNAVAILABLE;
+    return cli_written(r);
 }
 
 int cli_certs(const struct cli_options *o, int argc, char **argv)

@@ -23,9 +23,8 @@ void cli_print_problems(struct conf_problems *p)
 
 int cli_print_out(struct buf *out)
 {
-    bool good = fwrite(buf_text(out), 1, out->len, stdout) == out->len;
-
-    return fflush(stdout) == 0 && good ? EXIT_OK : EXIT_UNAVAILABLE;
+    fwrite(buf_text(out), 1, out->len, stdout);
+    return cli_written(EXIT_OK);
 }
 
 static void print_reference(struct config *c, struct buf *out, struct conf_problems *p)

@@ -74,6 +74,12 @@ static const char usage_text[] =
     "\n"
     "exit codes: 64 command line, 69 something needed is missing, 70 crash, 78 configuration\n";
 
+static int help(void)
+{
+    fputs(usage_text, stdout);
+    return cli_written(EXIT_OK);
+}
+
 static int usage(const char *text)
 {
     if (text) {
@@ -325,9 +331,11 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         { "help", no_argument, NULL, FLAG_HELP },
         { NULL, 0, NULL, 0 },
     };
+    static char self[] = "fnd"; /* what getopt_long() calls us */
     const char *unknown = unknown_option(argc, argv, options);
     int c;
 
+    argv[0] = self;
     if (unknown) {
         fprintf(stderr, "fnd: no such option: %s\n", unknown);
         return usage(NULL);
@@ -335,8 +343,7 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
     optind = 1;
     while ((c = getopt_long(argc, argv, "hc:fn:", options, NULL)) != -1) {
         if (c == FLAG_HELP) {
-            fputs(usage_text, stdout);
-            exit(EXIT_OK);
+            exit(help());
         }
         if (c == '?' || !strchr(allowed, c)) {
             return usage(c == '?' ? NULL : "this command has no such option");
@@ -377,7 +384,7 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
 static int version(void)
 {
     printf("fnd %s, plugin ABI %d.%d\n", FND_VERSION, FN_ABI_MAJOR, FN_ABI_MINOR);
-    return EXIT_OK;
+    return cli_written(EXIT_OK);
 }
 
 static int run_check(const struct cli_options *o, int argc, char **argv)
@@ -426,6 +433,29 @@ static const struct command commands[] = {
     { "version", "", 0, 0, NULL, run_version },
 };
 
+static int too_many(const struct command *c, const char *word)
+{
+    const bool file = c->operands_max == 0 && strchr(c->allowed, FLAG_CONFIG);
+
+    fprintf(stderr, "fnd: too many arguments, got %s%s%s\n", conf_quote(word),
+            file ? "; expected --config " : "", file ? word : "");
+    return EXIT_USAGE;
+}
+
+static int no_such(const char *name)
+{
+    const char *names[sizeof(commands) / sizeof(commands[0]) + 1] = { NULL };
+    const char *near;
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        names[i] = commands[i].name;
+    }
+    near = conf_nearest(name, names);
+    fprintf(stderr, "fnd: unknown command, got %s; ", conf_quote(name));
+    fprintf(stderr, near ? "did you mean \"%s\"?\n" : "see fnd --help\n", near);
+    return EXIT_USAGE;
+}
+
 static const struct command *find_command(const char *name)
 {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -444,17 +474,16 @@ int cli_main(int argc, char **argv)
     if (argc < 2) {
         return usage("a command is missing");
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        fputs(usage_text, stdout);
-        return EXIT_OK;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        return help();
     }
     c = find_command(argv[1]);
     if (!c) {
         if (strcmp(argv[1], "--version") == 0) {
             return version();
         }
-        fprintf(stderr, "fnd: unknown command, got %s; see fnd --help\n", conf_quote(argv[1]));
-        return EXIT_USAGE;
+        return no_such(argv[1]);
     }
     if (parse(argc - 1, argv + 1, c->allowed, &o) != EXIT_OK) {
         return EXIT_USAGE;
@@ -462,7 +491,7 @@ int cli_main(int argc, char **argv)
     argc -= optind + 1;
     argv += optind + 1;
     if (argc > c->operands_max) {
-        return usage("too many arguments");
+        return too_many(c, argv[c->operands_max]);
     }
     if (argc < c->operands_min) {
         fprintf(stderr, "fnd: %s is missing\n", c->operands);

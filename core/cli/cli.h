@@ -54,6 +54,8 @@ int cli_ask_status(const struct cli_options *o, const char *method, const char *
 /* The same where only a good answer is of use. */
 int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret);
 int cli_print_json(const json_t *root);
+/* `code`, or with a sentence EXIT_UNAVAILABLE where what was printed did not arrive. */
+int cli_written(int code);
 
 /* admin.c: commands that ask a running node. argv: the operands. */
 int cli_shadow(const struct cli_options *o, int argc, char **argv);

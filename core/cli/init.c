@@ -73,9 +73,10 @@ int cli_init(const struct cli_options *o, int argc, char **argv)
         return EXIT_UNAVAILABLE;
     }
     good = fwrite(b->text, 1, *b->len, out) == *b->len && fflush(out) == 0;
-    if (path) {
-        good = fclose(out) == 0 && good;
+    if (!path) {
+        return cli_written(EXIT_OK);
     }
+    good = fclose(out) == 0 && good;
     if (!good) {
         fprintf(stderr, "fnd: init: the text could not be written\n");
     }

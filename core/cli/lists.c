@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define COLUMNS_MAX 8
+#define ROWS_MAX    10000 /* that a node tells at a time */
 
 struct column {
     const char *title;
@@ -109,32 +110,57 @@ static void print_rows(const json_t *rows, const struct column *columns, size_t 
 }
 
 /* none: what an empty list means to whoever asked. */
+static void print_answer(const json_t *root, const char *name, const char *none,
+                         const struct column *columns, size_t n)
+{
+    const json_t *rows = json_object_get(root, name);
+
+    if (json_array_size(rows) == 0) {
+        printf("no %s%s\n", name, none);
+        return;
+    }
+    print_rows(rows, columns, n);
+    if (json_is_true(json_object_get(root, "more"))) {
+        printf("and more: --at-most, up to 10000\n");
+    }
+}
+
+static int check_at_most(const char *text)
+{
+    char *end = NULL;
+    unsigned long n = text ? strtoul(text, &end, 10) : 1;
+
+    if (!text || (text[0] >= '0' && text[0] <= '9' && !*end && n >= 1 && n <= ROWS_MAX)) {
+        return EXIT_OK;
+    }
+    fprintf(stderr, "fnd: --at-most, got %s; expected 1 to %d\n", conf_quote(text), ROWS_MAX);
+    return EXIT_USAGE;
+}
+
 static int list(const struct cli_options *o, const char *name, const char *none,
                 const struct column *columns, size_t n)
 {
-    json_t *root, *rows;
+    json_t *root;
     char path[64];
     int r;
 
+    if (check_at_most(o->at_most) != EXIT_OK) {
+        return EXIT_USAGE;
+    }
     snprintf(path, sizeof(path), "/%s%s%.16s", name, o->at_most ? "?limit=" : "",
              o->at_most ? o->at_most : "");
     r = cli_ask(o, "GET", path, &root);
     if (r != EXIT_OK) {
         return r;
     }
-    rows = json_object_get(root, name);
     if (o->json) {
         r = cli_print_json(root);
-    } else if (json_array_size(rows) == 0) {
-        printf("no %s%s\n", name, none);
     } else {
-        print_rows(rows, columns, n);
-        if (json_is_true(json_object_get(root, "more"))) {
-            printf("and more: --at-most, up to 10000\n");
-        }
+        print_answer(root, name, none, columns, n);
+        r = cli_written(EXIT_OK);
     }
     json_decref(root);
-    return fflush(stdout) == 0 ? r : EXIT_UNAVAILABLE;
+    return r;
 }
 
 #define LIST(o, name, none, columns)                                                               \

@@ -197,6 +197,30 @@ static int tell_waiting(struct roll *r, const json_t *root)
     return EXIT_UNAVAILABLE;
 }
 
+/* A group without runners is one that there is. */
+static int check_group(const char *group, const json_t *root)
+{
+    const json_t *groups = json_object_get(root, "groups");
+    const char **names = calloc(json_array_size(groups) + 1, sizeof(*names));
+    const char *near;
+    json_t *o;
+    size_t i;
+
+    if (!names || !group || roll_find(groups, "name", group, NULL)) {
+        free(names);
+        return names ? EXIT_OK : EXIT_UNAVAILABLE;
+    }
+    json_array_foreach((json_t *)(uintptr_t)groups, i, o) {
+        names[i] = roll_text(o, "name");
+    }
+    near = conf_nearest(group, names);
+    fprintf(stderr, "fnd: group, got %s; expected one of `fnd runners list`%s%s%s\n",
+            conf_quote(group), near ? "; did you mean \"" : "", near ? near : "",
+            near ? "\"?" : "");
+    free(names);
+    return EXIT_UNAVAILABLE;
+}
+
 static int go_on(struct roll *r)
 {
     static const struct timespec pause = { .tv_nsec = ASK_MS * 1000000L };
@@ -205,7 +229,8 @@ static int go_on(struct roll *r)
 
     if (x == EXIT_OK && !r->turns) {
         r->moved_s = roll_now_s();
-        x = collect(r, root);
+        x = check_group(r->o->group, root);
+        x = x == EXIT_OK ? collect(r, root) : x;
     }
     for (size_t i = 0; x == EXIT_OK && i < r->n; i++) {
         x = advance(r, root, &r->turns[i]);
@@ -236,7 +261,10 @@ int cli_roll(const struct cli_options *o)
         x = go_on(&r);
     } while (x == EXIT_OK && r.done < r.n);
     if (x == EXIT_OK) {
-        printf(o->json ? "{\"replaced\": %zu}\n" : "%zu runners were replaced\n", r.done);
+        printf(o->json       ? "{\"replaced\": %zu}\n"
+               : r.done == 1 ? "%zu runner was replaced\n"
+                             : "%zu runners were replaced\n", r.done);
+        x = cli_written(EXIT_OK);
     }
     for (size_t i = 0; i < r.n; i++) {
         free(r.turns[i].id);

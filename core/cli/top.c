@@ -314,12 +314,17 @@ static bool top_key(struct top *t, int key)
     return key != 'q';
 }
 
-static void top_run(struct top *t)
+/* False: ncurses does not know this terminal; initscr() would end the process over it. */
+static bool top_run(struct top *t)
 {
+    SCREEN *screen;
     int key = ERR;
 
     setlocale(LC_ALL, "");
-    initscr();
+    screen = newterm(NULL, stdout, stdin);
+    if (!screen) {
+        return false;
+    }
     cbreak();
     noecho();
     curs_set(0);
@@ -333,6 +338,8 @@ static void top_run(struct top *t)
         key = getch();
     } while (top_key(t, key));
     endwin();
+    delscreen(screen);
+    return true;
 }
 
 /* A client of the page that `GET /page` named. */
@@ -372,10 +379,12 @@ int cli_top(const struct cli_options *o, int argc, char **argv)
         return r;
     }
     r = connect_page(page, &t.client, &e);
+    if (r == 0 && !top_run(&t)) {
+        r = err_set(&e, FN_E_UNAVAILABLE, "top, got the terminal %s; expected one that terminfo "
+                    "knows, in TERM", conf_quote(getenv("TERM") ? getenv("TERM") : ""));
+    }
     if (r < 0) {
         fprintf(stderr, "fnd: %s\n", e.msg);
-    } else {
-        top_run(&t);
     }
     json_decref(page);
     json_decref(t.status);

@@ -2,8 +2,8 @@
 #include <config/config_int.h>
 
 #include <conf/opts.h>
-#include <jansson.h>
 #include <model/app.h>
+#include <model/json.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,50 +161,50 @@ static void read_config(struct config *c, const struct conf_node *map, struct kv
         if (n->type != CONF_SCALAR) {
             apps_refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
         }
-        if (!n->key[0] || strchr(n->key, '=')) {
+        if (!app_config_is_key(n->key)) {
             apps_refuse(c, n, "config", n->key, "the name of an environment variable", p);
         }
     }
 }
 
-/* Plain words that are JSON stay what they are, all else is text. */
-static json_t *scalar_json(const struct conf_node *n)
+/* Numbers and truths stay as they are written, and are not read: what a double cannot hold is a
+ * number, too. All else is text. */
+static bool is_json_word(struct config *c, const struct conf_node *n)
 {
-    json_error_t e = { .text = "" };
-    json_t *v = n->quoted ? NULL : json_loads(n->text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    enum jr_kind kind;
+    struct jr r;
 
-    if (!n->quoted && !n->text[0]) {
-        return json_null();
-    }
-    if (!n->quoted && !v && !e.text[0]) {
-        return NULL; /* out of memory, which has no text: a number would become one */
-    }
-    if (v && (json_is_number(v) || json_is_boolean(v))) {
-        return v;
-    }
-    json_decref(v);
-    return json_string(n->text);
+    jr_init(&r, n->text, strlen(n->text), &c->priv->arena);
+    kind = jr_peek(&r);
+    return !n->quoted && (kind == JR_NUMBER || kind == JR_BOOL) && jr_skip(&r) == 0 &&
+           jr_end(&r) == 0;
 }
 
-/* Depth is bounded by the file's. NULL: out of memory. */
-static json_t *node_json(const struct conf_node *n)
+static int add_scalar(struct config *c, const struct conf_node *n, struct buf *out)
 {
-    json_t *v;
-    int r = 0;
+    if (!n->quoted && !n->text[0]) {
+        return buf_add_str(out, "null");
+    }
+    return is_json_word(c, n) ? buf_add_str(out, n->text) : jw_string(out, n->text);
+}
+
+/* Depth is bounded by the file's. 0 or FN_E_EXHAUSTED. */
+static int add_json(struct config *c, const struct conf_node *n, struct buf *out)
+{
+    const bool map = n->type == CONF_MAP;
+    int r;
 
     if (n->type == CONF_SCALAR) {
-        return scalar_json(n);
+        return add_scalar(c, n, out);
     }
-    v = n->type == CONF_MAP ? json_object() : json_array();
+    r = buf_add(out, map ? "{" : "[", 1);
     for (const struct conf_node *i = n->first; i && r == 0; i = i->next) {
-        r = n->type == CONF_MAP ? json_object_set_new(v, i->key, node_json(i))
-                                : json_array_append_new(v, node_json(i));
+        r = i == n->first ? 0 : buf_add(out, ",", 1);
+        r = r < 0 || !map ? r : jw_string(out, i->key);
+        r = r < 0 || !map ? r : buf_add(out, ":", 1);
+        r = r < 0 ? r : add_json(c, i, out);
     }
-    if (r < 0) {
-        json_decref(v);
-        return NULL;
-    }
-    return v;
+    return r < 0 ? r : buf_add(out, map ? "}" : "]", 1);
 }
 
 static bool is_annotation_key(const char *key)
@@ -229,12 +229,12 @@ static void read_annotations(struct config *c, const struct conf_node *map, stru
         apps_refuse(c, map, "annotations", "more than 100", "at most 100", p);
     }
     for (; n; n = n->next) {
-        json_t *json = node_json(n);
-        char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+        struct buf out = BUF_INIT(0);
+        const char *text = add_json(c, n, &out) < 0 ? NULL : buf_text(&out);
 
         if (!text) {
             conf_problem(p, "CFG704", conf_where(c->priv->file, n), "%s: out of memory", n->key);
-            json_decref(json);
+            buf_finish(&out);
             return;
         }
         set_pair(c, ret, n->key, arena_strdup(&c->priv->arena, text));
@@ -249,8 +249,7 @@ static void read_annotations(struct config *c, const struct conf_node *map, stru
                         "empty",
                         p);
         }
-        free(text);
-        json_decref(json);
+        buf_finish(&out);
     }
 }
 
@@ -440,9 +439,11 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
 
 void config_apps_read(struct config *c, struct conf_problems *p)
 {
+    const struct conf_node *root = conf_root(c->priv->file);
     uint32_t n_apps;
-    struct conf_node *n = items_of(c, conf_root(c->priv->file), "apps", &n_apps, p);
-    struct config_app *apps = config_alloc(c, (n_apps + 1) * sizeof(*apps));
+    struct conf_node *n = items_of(c, root, "apps", &n_apps, p);
+    struct config_app *apps =
+        conf_get(root, "apps") ? config_alloc(c, (n_apps + 1) * sizeof(*apps)) : NULL;
 
     c->apps = apps;
     c->n_apps = apps ? n_apps : 0;

@@ -310,6 +310,9 @@ static void check_store(struct config *c, struct conf_problems *p)
     for (uint64_t i = 0; i < c->api->tokens.n; i++) {
         if (api_check_token(c->api->tokens.items[i], &e) < 0) {
             config_refuse(c, SECTION_API, "tokens", "an entry that is something else", e.msg, p);
+        } else if (api_check_twin(&c->api->tokens, i, &e) < 0) {
+            conf_problem(p, "CFG703", config_source_of(c, SECTION_API, "tokens"), "tokens: %s",
+                         e.msg);
         }
     }
     if (c->api->public_url && !origin_of(c, c->api->public_url)) {

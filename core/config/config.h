@@ -153,7 +153,7 @@ struct config {
                                              is the outermost */
     struct config_list_plugin overriders; /* in order of application */
     struct config_list_plugin listeners;
-    const struct config_app *apps;
+    const struct config_app *apps; /* NULL: the file has no `apps:`, not even an empty one */
     uint32_t n_apps;
     struct config_private *priv;
 };

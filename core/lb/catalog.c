@@ -6,8 +6,8 @@
  * but no longer than PATIENCE_NS after it began: then the old value serves, up to stale_ns. When a
  * load failed it serves at once. Where no old value may serve and the load has no place
  * (lookups.h), nobody waits longer than LOOKUPS_WAIT_NS for it. "Not there" is believed for
- * MISSING_TTL_NS. Of entries without a function, which strangers make up, the last STRANGERS_MAX are
- * kept. */
+ * MISSING_TTL_NS. Of entries without a function, which strangers make up, the last STRANGERS_MAX
+ * are kept. */
 #include <lb/catalog.h>
 #include <lb/lookups.h>
 

@@ -2,6 +2,7 @@
  * and how a change is merged into one. */
 #include <base/utf8.h>
 #include <model/app.h>
+#include <model/call.h>
 
 #include <string.h>
 
@@ -148,6 +149,24 @@ static int check_config(const struct kvs *k, struct fn_error *reterr)
                                           KVS_MAX);
 }
 
+bool app_config_is_key(const char *key)
+{
+    return *key && !strchr(key, '=');
+}
+
+/* Of an API of others it is kept, and each call says it. */
+static int check_config_kept(const struct kvs *k, struct fn_error *reterr)
+{
+    for (uint32_t i = 0; i < k->n; i++) {
+        if (!app_config_is_key(k->items[i].key)) {
+            return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
+                                "config key, got \"%.60s\"; expected a name without \"=\"",
+                                k->items[i].key);
+        }
+    }
+    return 0;
+}
+
 static bool is_shape(const char *shape)
 {
     static const char *const shapes[] = { "", "GENERIC_X86", "GENERIC_ARM", "GENERIC_X86_ARM" };
@@ -178,9 +197,14 @@ int app_check(const struct app *a, struct fn_error *reterr)
     return is_shape(a->shape) ? 0 : bad(reterr, "Invalid app shape");
 }
 
+int app_check_kept(const struct app *a, struct fn_error *reterr)
+{
+    return app_check(a, reterr) < 0 ? FN_E_INVALID : check_config_kept(&a->config, reterr);
+}
+
 int app_check_new(const struct app *a, struct fn_error *reterr)
 {
-    return *a->id ? bad(reterr, "App ID cannot be supplied on create") : app_check(a, reterr);
+    return *a->id ? bad(reterr, "App ID cannot be supplied on create") : app_check_kept(a, reterr);
 }
 
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
@@ -215,12 +239,24 @@ int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
                                                           : check_config(&f->config, reterr);
 }
 
+int fn_def_check_kept(const struct fn_def *f, struct fn_error *reterr)
+{
+    if (fn_def_check(f, reterr) < 0 || check_config_kept(&f->config, reterr) < 0) {
+        return FN_E_INVALID;
+    }
+    if (call_check_image(f->image, reterr) < 0) {
+        reterr->blame = FN_BLAME_USER; /* who asks for it, not who was asked to run it */
+        return FN_E_INVALID;
+    }
+    return 0;
+}
+
 int fn_def_check_new(const struct fn_def *f, struct fn_error *reterr)
 {
     if (*f->id) {
         return bad(reterr, "ID cannot be provided for Fn creation");
     }
-    return *f->app_id ? fn_def_check(f, reterr) : bad(reterr, "Missing AppID on Fn");
+    return *f->app_id ? fn_def_check_kept(f, reterr) : bad(reterr, "Missing AppID on Fn");
 }
 
 int trigger_check(const struct trigger *t, struct fn_error *reterr)

@@ -99,7 +99,11 @@ bool app_name_is_plain(const char *name);
 bool app_syslog_is_known(const char *url); /* its scheme is one of those that Go Fn takes */
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr);
 int trigger_check(const struct trigger *t, struct fn_error *reterr);
-/* The same, and nothing is said that the node decides itself. */
+/* The same for what is to be kept, and what a runner or its driver would refuse of each call. */
+int app_check_kept(const struct app *a, struct fn_error *reterr);
+int fn_def_check_kept(const struct fn_def *f, struct fn_error *reterr);
+bool app_config_is_key(const char *key); /* of an environment */
+/* And nothing is said that the node decides itself. */
 int app_check_new(const struct app *a, struct fn_error *reterr);
 int fn_def_check_new(const struct fn_def *f, struct fn_error *reterr);
 int trigger_check_new(const struct trigger *t, struct fn_error *reterr);

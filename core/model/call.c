@@ -482,11 +482,19 @@ bool call_image_is_name(const char *image)
     return colons <= 1 && image[len - 1] != ':' && image[len - 1] != '/' && image[len - 1] != '@';
 }
 
+int call_check_image(const char *image, struct fn_error *reterr)
+{
+    return call_image_is_name(image)
+               ? 0
+               : err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                              "RUN406 image name, got \"%.64s\"; expected registry/name:tag",
+                              image);
+}
+
 int call_check(const struct call *c, struct fn_error *reterr)
 {
-    if (!call_image_is_name(c->image)) {
-        return err_set(reterr, FN_E_INVALID,
-                       "RUN406 image name, got \"%.64s\"; expected registry/name:tag", c->image);
+    if (call_check_image(c->image, reterr) < 0) {
+        return FN_E_INVALID;
     }
     if (c->timeout_s < 1 || c->timeout_s > MODEL_TIMEOUT_S_MAX) {
         return err_set(reterr, FN_E_INVALID,

@@ -52,7 +52,8 @@ int call_from_json(struct call *c, const char *json, size_t len, struct fn_error
 /* Ranges that do not depend on the node: timeouts, cpus, image syntax ... (RUN404 to
  * RUN406). */
 int call_check(const struct call *c, struct fn_error *reterr);
-bool call_image_is_name(const char *image); /* RUN406 */
+bool call_image_is_name(const char *image);
+int call_check_image(const char *image, struct fn_error *reterr); /* RUN406 */
 
 /* Who shares a hot container, appended to `out`: the fields that Go's runner hashes, in its order.
  * `extension` is the driver's text or "". The key of a slot is their SHA-256. */

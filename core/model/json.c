@@ -43,7 +43,8 @@ void jr_init(struct jr *r, const char *text, size_t len, struct arena *arena)
 {
     char *copy = arena_strndup(arena, text, len);
 
-    *r = (struct jr){ .text = copy, .p = copy, .end = copy ? copy + len : NULL, .arena = arena };
+    *r = (struct jr){ .text = copy, .p = copy, .end = copy ? copy + len : NULL, .arena = arena,
+                       .depth_max = JR_DEPTH_MAX };
     if (!copy) {
         no_memory(r);
     }
@@ -96,7 +97,7 @@ int jr_open(struct jr *r, enum jr_kind kind)
     if (jr_peek(r) != kind) {
         return wrong_kind(r, kind == JR_OBJECT ? "expected an object" : "expected a list");
     }
-    if (r->depth == JR_DEPTH_MAX) {
+    if (r->depth >= r->depth_max) {
         return jr_fail(r, "nested deeper than 32");
     }
     r->depth++;

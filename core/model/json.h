@@ -26,7 +26,7 @@ struct jr {
     const char *p;
     const char *end;
     struct arena *arena; /* receives the copy, and strings with escapes */
-    uint32_t depth;
+    uint32_t depth, depth_max; /* JR_DEPTH_MAX, where nobody has set another */
     bool first; /* no member or element of the innermost container was read yet */
     int failed; /* 0 or the code */
     const char *problem;

@@ -203,7 +203,7 @@ static void on_no_list(void *ud, struct admin_request *rq)
 {
     const struct node *n = ud;
 
-    admin_refuse(rq, 404, "a %s node has no %s", n->config->type->word, rq->path + 1);
+    admin_refuse(rq, 404, "this %s node has no %s", n->config->type->word, rq->path + 1);
 }
 
 void node_lists_open(struct node *n)

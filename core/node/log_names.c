@@ -145,7 +145,7 @@ static void find_name(struct log_name *q)
 
     if (!q->node->lb) {
         name_refuse(q, FN_E_INVALID,
-                    "a %s node knows functions by id alone: ask a load balancer for %.200s/%.200s, "
+                    "this %s node knows functions by id alone: ask a load balancer for %.200s/%.200s, "
                     "or give the function's id",
                     c->type->word, q->app, q->fn);
     } else if (fn) {

@@ -425,7 +425,7 @@ void node_logs(void *ud, struct admin_request *rq)
 
     if (!p || (!n->lb && !n->runner)) {
         admin_refuse(rq, p ? 404 : 503,
-                     p ? "a %s node reads no function's output: ask a load balancer or a runner"
+                     p ? "this %s node reads no function's output: ask a load balancer or a runner"
                        : "out of memory",
                      n->config->type->word);
         return;

@@ -158,8 +158,9 @@ static void on_runners(void *ud, struct admin_request *rq)
                                   host_json(g, name, npm_host_at(g, k), env_now_ns(n->env)));
         }
     }
-    root = json_pack("{s:o, s:o, s:s}", "groups", groups, "runners", runners, "wishes_error",
-                     npm_keep_error(n->npm_keep));
+    root = json_pack("{s:o, s:o, s:s, s:b}", "groups", groups, "runners", runners, "wishes_error",
+                     npm_keep_error(n->npm_keep), "wishes_writing",
+                     npm_keep_is_writing(n->npm_keep));
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     admin_answer_json(rq, 200, text);
     free(text);
@@ -362,8 +363,9 @@ const struct node_side node_side_npm = {
     .tables = node_npm_tables,
     .series = node_npm_series,
     .sample = node_npm_sample,
-    .elsewhere = { "this node is a ", ", and a node pool manager has the list of runners: fnd "
-                                      "runners --config <the manager's fn.yaml>" },
+    .elsewhere = { "this node is of type ",
+                   ", and a node pool manager has the list of runners: fnd runners --config "
+                   "<the manager's fn.yaml>" },
     .with_admin = npm_with_admin,
     .rights = npm_rights,
     .keeps = npm_keeps,

@@ -180,6 +180,11 @@ const char *npm_keep_error(const struct npm_keep *k)
     return k ? k->failed.msg : "npm.wishes_file is not set, and admin.socket is off";
 }
 
+bool npm_keep_is_writing(const struct npm_keep *k)
+{
+    return k && k->writing;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 struct npm_keep *npm_keep_open(struct env *env, struct npm_wishes *wishes, const char *path)

@@ -17,6 +17,8 @@ struct npm_keep *npm_keep_open(struct env *env, struct npm_wishes *wishes, const
 void npm_keep_changed(struct npm_keep *k); /* NULL ok */
 /* Why the last write failed, or "". */
 const char *npm_keep_error(const struct npm_keep *k);
+/* Of what was changed, something is on its way: that error is of an earlier write. */
+bool npm_keep_is_writing(const struct npm_keep *k);
 /* done() when nothing is being written, perhaps from inside. NULL ok. */
 void npm_keep_stop(struct npm_keep *k, void (*done)(void *ud), void *ud);
 void npm_keep_close(struct npm_keep *k); /* after stop's done(); NULL ok */

@@ -57,7 +57,7 @@ static int app_change(struct sql *db, struct store_op *op, struct fn_error *rete
     if (r < 0) {
         return err_set(reterr, r, "API1101 out of memory for an app");
     }
-    if (app_check(&op->app, reterr) < 0) {
+    if (app_check_kept(&op->app, reterr) < 0) {
         return FN_E_INVALID;
     }
     return r == 0 ? 0 : app_write(db, op, reterr);

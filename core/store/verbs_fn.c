@@ -61,7 +61,7 @@ static int fn_change(struct sql *db, struct store_op *op, struct fn_error *reter
     if (r < 0) {
         return err_set(reterr, r, "API1101 out of memory for a function");
     }
-    if (fn_def_check(&op->fn, reterr) < 0) {
+    if (fn_def_check_kept(&op->fn, reterr) < 0) {
         return FN_E_INVALID;
     }
     return r == 0 ? 0 : fn_write(db, op, reterr);

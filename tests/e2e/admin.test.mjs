@@ -64,9 +64,10 @@ describe('fnd calls, containers, peers', () => {
 
   it('say what a node has not, and which numbers they take', () => {
     const none = ask(lb, 'containers')
-    assert.deepEqual([none.status, none.stderr], [69, 'fnd: a lb node has no containers\n'])
-    for (const n of ['0', '10001', 'all']) {
-      assert.equal(ask(lb, 'calls', '--at-most', n).stderr, 'fnd: expected ?limit=1 to 10000\n')
+    assert.deepEqual([none.status, none.stderr], [69, 'fnd: this lb node has no containers\n'])
+    for (const n of ['0', '10001', '-1', 'all', '']) {
+      const refused = ask(lb, 'calls', '--at-most', n)
+      assert.deepEqual([refused.status, refused.stderr], [64, `fnd: --at-most, got "${n}"; expected 1 to 10000\n`])
     }
   })
 })
@@ -159,7 +160,7 @@ describe('fnd why', () => {
     assert.equal(answer.status, 503)
     const text = ask(alone, 'why', answer.headers['fn-call-id'])
     assert.match(text.stdout, /the pool named no runner: .*this node's log .*`fnd runners list` there/)
-    assert.match(ask(alone, 'runners', 'list').stderr, /this node is a lb, and a node pool manager has the list of runners/)
+    assert.match(ask(alone, 'runners', 'list').stderr, /this node is of type lb, and a node pool manager has the list of runners/)
   })
 
   it('says why it does not know a call', async () => {

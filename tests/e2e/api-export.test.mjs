@@ -1,8 +1,8 @@
 // `fnd api export` and `import`: what comes out goes in, only differences are asked for, mistakes and
 // nodes that are not there are told.
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { execFile, spawnSync } from 'node:child_process'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { request } from './lib/http.mjs'
@@ -94,6 +94,56 @@ apps:
     assert.equal(out, '- app empty\n- function shop/other\n- trigger shop/price\n' +
       '~ app shop: config, annotations\n~ function shop/price: image, config\n+ trigger shop/cost\n6 changes\n')
     assert.equal((await fnd(b, '--prune', 'import', changed)).out, 'nothing to change\n')
+  })
+
+  test('annotations come out and go in as they were written', async () => {
+    const values = ['9223372036854775808', '1e999', '-0', '0.1', '[1.10,{"x":-0.0,"a":1E5}]', '"\\ud83d\\ude00 <&>"', '{"z":1,"a":[]}', '[{},"",null,true]', '"\\ud800"']
+    const annotations = `{${values.map((v, i) => `"k${i}":${v}`)}}`
+    const made = await request(a.url('/v2/apps'), { method: 'POST', body: `{"name":"numbers","annotations":${annotations}}` })
+    assert.equal(made.status, 200, made.text)
+    const kept = (text) => /"annotations":\{(.*?)\},"created_at"/.exec(text)[1]
+    const first = await fnd(a, 'export', 'numbers')
+    assert.equal(first.code, 0, first.err)
+    assert.match(first.out, /"k0": 9223372036854775808\n +"k1": 1e999\n +"k2": -0\n +"k3": 0.1\n +"k4": \[1.10,\{"x":-0.0,"a":1E5\}\]\n/)
+    const taken = await fnd(b, 'import', file('numbers.yaml', first.out))
+    assert.equal(taken.out, '+ app numbers\n1 change\n', taken.err)
+    assert.equal((await fnd(b, 'import', file('numbers.yaml', first.out))).out, 'nothing to change\n')
+    assert.equal((await fnd(a, 'import', file('numbers.yaml', first.out))).out, '~ app numbers: annotations\n1 change\n', 'half a pair is U+FFFD')
+    const [there, here] = (await Promise.all([a, b].map((n) => request(n.url('/v2/apps?name=numbers'))))).map((r) => kept(r.text))
+    assert.equal(here.replace(/"k5":.*?",/, ''), there.replace(/"k5":.*?",/, ''))
+    assert.equal(JSON.parse(`{${here}}`).k5, '😀 <&>')
+    const deep = `${'['.repeat(30)}1${']'.repeat(30)}`
+    assert.equal((await request(a.url('/v2/apps'), { method: 'POST', body: `{"name":"deep","annotations":{"k":${deep}}}` })).status, 200)
+    assert.ok((await fnd(a, 'export', 'deep')).out.includes(`"k": ${deep}\n`))
+    const odd = await request(a.url('/v2/apps'), { method: 'POST', body: '{"name":"nul","annotations":{"k":"a\\u0000"}}' })
+    assert.match((await fnd(a, 'export', 'nul')).out, odd.status === 200 ? /"k": "a\\u0000"/ : /^$/)
+    assert.equal((await fnd(b, '--prune', 'import', file('gone.yaml', 'apps: [{ name: numbers }]\n'))).out.includes('~ app numbers: annotations'), true)
+    assert.equal((await fnd(b, 'export', 'numbers')).out, 'apps:\n  - name: "numbers"\n')
+  })
+
+  test('a file that says nothing of apps is no order to remove all', async () => {
+    const lb = file('lb.yaml', 'node: lb\nplugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }\n')
+    for (const options of [[], ['--prune'], ['--dry-run', '--prune']]) {
+      const { code, out, err } = await fnd(b, ...options, 'import', lb)
+      assert.equal(code, 78, out)
+      assert.match(err, /^fnd: api import, got \S+lb\.yaml without apps:; expected a file as `fnd api export` prints it \(apps: \[\] where no app is to be\)$/m)
+    }
+    assert.ok(await count(b, 'apps') > 0)
+    assert.equal((await fnd(b, 'import', file('none.yaml', 'apps: []\n'))).out, 'nothing to change\n')
+  })
+
+  test('an answer that nothing takes is told', () => {
+    const full = openSync('/dev/full', 'w')
+    try {
+      for (const args of [['export'], ['--dry-run', 'import', file('new.yaml', 'apps: [{ name: never }]\n')]]) {
+        const result = spawnSync(path.join(build, 'fnd'), ['api', '--url', a.url(''), ...args],
+          { stdio: ['ignore', full, 'pipe'], encoding: 'utf8', env: { PATH: process.env.PATH } })
+        assert.equal(result.status, 69, args.join(' '))
+        assert.match(result.stderr, /^fnd: the output, got No space left on device; expected room for it$/m)
+      }
+    } finally {
+      closeSync(full)
+    }
   })
 
   test('mistakes change nothing', async () => {

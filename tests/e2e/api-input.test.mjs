@@ -156,6 +156,15 @@ describe('the management API and odd input', () => {
     assert.equal((await ask('DELETE', `/v2/apps/${said.id}`)).status, 204)
   })
 
+  it('keeps nothing that each call would be refused for', () => everyRoute(async (method, target, body, kind) => {
+    for (const key of kind === 'trigger' ? [] : ['', '=', 'A=B']) {
+      expectError(await ask(method, target, { ...body, name: method === 'POST' ? 'odd' : undefined, config: { [key]: 'v' } }), 400, `config key, got "${key}"; expected a name without "="`)
+    }
+    for (const image of kind === 'fn' ? ['a b', '../../x'] : []) {
+      expectError(await ask(method, target, { ...body, name: method === 'POST' ? 'odd' : undefined, image }), 400, `RUN406 image name, got "${image}"; expected registry/name:tag`)
+    }
+  }))
+
   it('ignores members that it does not know', async () => {
     const odd = { '': 1, twice: 1, TWICE: 2, odd: { deep: [null, true, 1.5] }, ['__proto__']: 'x', 'ü': 'ä' }
     for (const [, [method, target], body] of Object.values(routes())) {

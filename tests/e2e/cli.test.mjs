@@ -156,6 +156,31 @@ describe('fnd', () => {
     assert.match(run(['version']).stdout, /\d+\.\d+\.\d+/)
   })
 
+  it('names the word that it does not take', () => {
+    for (const [args, sentence] of [[['check', 'lb.yaml'], 'too many arguments, got "lb.yaml"; expected --config lb.yaml'],
+      [['run', 'lb.yaml'], 'too many arguments, got "lb.yaml"; expected --config lb.yaml'], [['why', 'A', 'B'], 'too many arguments, got "B"'],
+      [['statu'], 'unknown command, got "statu"; did you mean "status"?'], [['dance'], 'unknown command, got "dance"; see fnd --help'],
+      [['status', '--socket'], "option '--socket' requires an argument"]]) {
+      const result = run(args)
+      assert.equal(result.status, 64, args.join(' '))
+      assert.equal(result.stderr.split('\n')[0], `fnd: ${sentence}`)
+    }
+    assert.deepEqual(['help', '--help'].map((word) => run([word])).map((r) => [r.status, r.stdout.slice(0, 14)]), Array(2).fill([0, 'usage: fnd run']))
+  })
+
+  it('an answer that nothing takes is told, with 69', () => {
+    const full = openSync('/dev/full', 'w')
+    const plugin = path.join(build, 'plugins/placer-naive.so')
+    for (const [program, ...args] of [['fnd', 'version'], ['fnd', '--help'], ['fnd', 'init', 'lb'], ['fnd', 'check', '--reference'],
+      ['fnd', 'plugins', plugin], ['fnkit', 'inspect', plugin], ['fnkit', 'inspect', '--json', plugin], ['fnkit', 'version'],
+      ['fnkit', 'check', plugin]]) {
+      const result = spawnSync(path.join(build, program), args, { stdio: ['ignore', full, 'pipe'], encoding: 'utf8', timeout: 60_000 })
+      assert.equal(result.status, 69, [program, ...args].join(' '))
+      assert.match(result.stderr, new RegExp(`^${program}: the output, got No space left on device; expected room for it$`, 'm'))
+    }
+    closeSync(full)
+  })
+
   it('lists what plugins offer', () => {
     const result = run(['plugins', path.join(build, 'plugins')])
     assert.equal(result.status, 0, result.stderr)

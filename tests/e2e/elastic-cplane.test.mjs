@@ -142,6 +142,21 @@ test('what was drained stays so with wishes_file, also where there is no admin s
   }
 })
 
+test('a drain that a restart would forget is told to who asks for it', async () => {
+  const runner = await startRunner()
+  const e = await Scripted.start({ npm: { wishes_file: path.join(tempDir(), 'none', 'wishes'), runners_min: 1 } })
+  try {
+    e.list(['m-1', `127.0.0.1:${runner.grpcPort}`])
+    await until('it is active', async () => (await e.states()).active === 1)
+    const { stderr } = await e.cli('runners', 'drain', 'm-1')
+    assert.match(stderr, /^fnd: done, but a restart of the manager would forget it: \S+none\/wishes\.new: No such file or directory\n$/)
+    assert.equal((await e.runners()).runners[0].operator_drain, true)
+  } finally {
+    await e.stop()
+    await runner.stop()
+  }
+})
+
 test('F36: a busy runner that is taken away costs its calls only, and is told', async () => {
   const ledger = new Ledger()
   const runner = await startRunner()

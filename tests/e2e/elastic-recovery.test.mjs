@@ -169,6 +169,8 @@ test('recovery of elastic pools', async (t) => {
       })
       let least = 2
       const watch = (async () => { while (rolling) least = Math.min(least, (await e.states()).active ?? 0) })()
+      await assert.rejects(e.cli('runners', 'roll', '--group', 'defalt'), (x) => x.code === 69 &&
+        x.stderr === 'fnd: group, got "defalt"; expected one of `fnd runners list`; did you mean "default"?\n')
       const { stdout } = await e.cli('runners', 'roll', '--at-most', '1')
       rolling = false
       await Promise.all([...clients, watch])
@@ -217,7 +219,7 @@ test('a node that is no manager says where runners are', async () => {
   const lb = await startLb({ functions: { hello: { memory: 128 } }, addresses: ['127.0.0.1:1'] })
   try {
     await assert.rejects(promisify(execFile)(path.join(build, 'fnd'), ['runners', '--config', `${lb.dir}/fn.yaml`, 'list']),
-      /this node is a lb, and a node pool manager has the list of runners/)
+      /this node is of type lb, and a node pool manager has the list of runners/)
   } finally {
     await lb.stop()
   }

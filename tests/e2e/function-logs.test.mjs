@@ -198,7 +198,7 @@ describe('who is meant', () => {
     assert.match(byId.err, /function NOSUCHFUNCTION: Fn not found/)
     const runner = await logs(cluster.runners[0], 'demo/one')
     assert.equal(runner.code, 69)
-    assert.match(runner.err, /a pure-runner node knows functions by id alone: ask a load balancer for demo\/one/)
+    assert.match(runner.err, /this pure-runner node knows functions by id alone: ask a load balancer for demo\/one/)
   })
 
   it('names of an API node', async () => {

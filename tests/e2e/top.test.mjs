@@ -67,6 +67,15 @@ describe('fnd top', () => {
     assert.equal(await t.ended, 0)
   })
 
+  it('says which terminal it does not know', () => {
+    for (const term of [undefined, 'no-such']) {
+      const result = spawnSync('script', ['-qec', `${fnd} top --config ${file(cluster.lb)}`, '/dev/null'],
+        { env: { PATH: process.env.PATH, ...(term && { TERM: term }) }, input: '', encoding: 'utf8' })
+      assert.equal(result.status, 69, result.stdout)
+      assert.match(result.stdout, /^fnd: top, got the terminal "[^"]*"; expected one that terminfo knows, in TERM\r?$/m)
+    }
+  })
+
   it('is for terminals', () => {
     const said = spawnSync(fnd, ['top', '--config', file(cluster.lb)], { encoding: 'utf8' })
     assert.equal(said.status, 64)

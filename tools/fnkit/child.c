@@ -19,6 +19,16 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* A result that did not arrive is none, whatever it was. */
+int fnkit_written(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return code;
+    }
+    fprintf(stderr, "fnkit: the output, got %s; expected room for it\n", strerror(errno));
+    return FNKIT_UNAVAILABLE;
+}
+
 /* The child: its last byte on the pipe proves that work() came back. */
 static void run_child(int (*work)(void *ud), void *ud, int fd)
 {
@@ -26,7 +36,7 @@ static void run_child(int (*work)(void *ud), void *ud, int fd)
     unsigned char result;
 
     setrlimit(RLIMIT_CORE, &none);
-    result = (unsigned char)work(ud);
+    result = (unsigned char)fnkit_written(work(ud));
     fflush(NULL);
     if (write(fd, &result, 1) != 1) {
         _exit(FNKIT_UNAVAILABLE);

@@ -29,6 +29,8 @@ int fnkit_sim(int argc, char **argv);
  * about. Standard streams are the parent's. */
 int child_run(int (*work)(void *ud), void *ud, const char *path, int timeout_ms, char *why,
               size_t cap);
+/* `code`, or with a sentence FNKIT_UNAVAILABLE where what was printed did not arrive. */
+int fnkit_written(int code);
 /* The sentence alone: got < 0 after a timeout, else what waitpid() said. */
 void child_tell(int got, int status, const char *path, int timeout_ms, char *why, size_t cap);
 

@@ -261,7 +261,7 @@ static int inspect_in_child(void *ud)
     symbols_finish(&s);
     buf_finish(&lines);
     plugin_host_destroy(h);
-    return ferror(stdout) ? FNKIT_UNAVAILABLE : FNKIT_OK;
+    return FNKIT_OK;
 }
 
 static int usage(int code)

@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     }
     for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
+            return fnkit_written(commands[i].run(argc - 1, argv + 1));
         }
     }
     fprintf(stderr, "fnkit: unknown command, got \"%s\"\n%s", argv[1], usage_text);

@@ -75,6 +75,11 @@ static void expect(const char *said, const char *sentence)
 /* ---- files ----------------------------------------------------------------------------------- */
 
 #define LB  "node: lb\nplugins: { pool: { use: static, runners: [\"a:1\"] } }\n"
+#define API "node: api\n"
+#define HASH \
+    "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"
+#define OTHER_HASH \
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 #define APP LB "apps:\n  - name: demo\n    functions:\n"
 #define FN  "      - { name: f, image: i"
 
@@ -219,6 +224,10 @@ static const struct {
       "fn.yaml:2:20: shadow, got an empty list; expected" },
     { "node: full\nplugins: { placer: ch, shadow: ch }\n",
       "fn.yaml:2:32: placer \"ch\" is defined twice, first at " },
+    { API "api: { tokens: [\"a read " HASH "\", \"b admin " HASH "\"] }\n",
+      "fn.yaml:2:16: tokens: the hash of \"b\" is that of \"a\"; expected each hash once\n" },
+    { API "api: { tokens: [\"a read " HASH "\", \"a read " OTHER_HASH "\"] }\n",
+      "fn.yaml:2:16: tokens: \"a\" is defined twice; expected each name once\n" },
     { LB "lb: { shadow_permille: 1001 }\n", "shadow_permille, got \"1001\"; expected 1..1000" },
     { LB "admin: { socket: a.sock }\n",
       "fn.yaml:3:18: socket, got \"a.sock\"; expected an absolute path, or off" },
@@ -421,7 +430,8 @@ START_TEST(test_apps_become_data)
     ck_assert_str_eq(
         load(LB "apps:\n  - name: demo\n    config: { A: 1, B: \"two words\" }\n    functions:\n"
                 "      - name: f\n        image: fnd/f:1\n        timeout: 7\n"
-                "        annotations: { a: [1, x, { k: true }], b: \"3\", c: 3 }\n"
+                "        annotations: { a: [1, x, { k: true }], b: \"3\", c: 3,\n"
+                "          d: [9223372036854775808, 1e999, 0.1, -0, 01, '<'] }\n"
                 "        triggers: [ { name: t, source: /f } ]\n"
                 "      - { name: g, image: g, id: MINE }\n",
              NULL),
@@ -438,6 +448,8 @@ START_TEST(test_apps_become_data)
     ck_assert_str_eq(f->annotations.items[0].value, "[1,\"x\",{\"k\":true}]");
     ck_assert_str_eq(f->annotations.items[1].value, "\"3\"");
     ck_assert_str_eq(f->annotations.items[2].value, "3");
+    ck_assert_str_eq(f->annotations.items[3].value,
+                     "[9223372036854775808,1e999,0.1,-0,\"01\",\"\\u003c\"]");
     ck_assert_str_eq(at->triggers[0].trigger.source, "/f");
     ck_assert_str_eq(app->fns[1].fn.id, "MINE");
     ck_assert_str_ne(f->id, app->app.id);

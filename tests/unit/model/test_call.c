@@ -684,6 +684,43 @@ START_TEST(rules)
 }
 END_TEST
 
+/* A load balancer takes from an API of others what a runner refuses, who says why. */
+START_TEST(rules_of_runners)
+{
+    static const char *const keys[] = { "", "=", "A=B" };
+    static const char *const images[] = { "a b", "../../x", "i:", "a:b:c" };
+    struct fn_error e = ERR_INIT;
+    struct fn_def f;
+    struct app a;
+
+    for (size_t i = 0; i < 3; i++) {
+        fn_def_init(&f, &arena);
+        app_init(&a, &arena);
+        f.name = a.name = f.app_id = f.image = "x";
+        ck_assert_int_eq(fn_def_check_new(&f, &e), 0);
+        ck_assert_int_eq(app_check_new(&a, &e), 0);
+        kvs_set(&f.config, keys[i], "v");
+        kvs_set(&a.config, keys[i], "v");
+        ck_assert(fn_def_check(&f, &e) == 0 && app_check(&a, &e) == 0);
+        ck_assert(fn_def_check_new(&f, &e) < 0 && fn_def_check_kept(&f, &e) < 0);
+        ck_assert(app_check_new(&a, &e) < 0 && app_check_kept(&a, &e) < 0);
+        ck_assert_int_eq(e.http_status, 400);
+        ck_assert_str_eq(e.msg, arena_printf(&arena, "config key, got \"%s\"; expected a name "
+                                             "without \"=\"", keys[i]));
+    }
+    for (size_t i = 0; i < 4; i++) {
+        fn_def_init(&f, &arena);
+        f.name = f.app_id = "x";
+        f.image = images[i];
+        ck_assert_int_eq(fn_def_check(&f, &e), 0);
+        ck_assert_int_lt(fn_def_check_new(&f, &e), 0);
+        ck_assert_int_eq(e.http_status, 400);
+        ck_assert_str_eq(e.msg, arena_printf(&arena, "RUN406 image name, got \"%s\"; expected "
+                                             "registry/name:tag", images[i]));
+    }
+}
+END_TEST
+
 /* Names of apps and triggers: whatever can be seen, of any script, but nothing that is not. */
 START_TEST(names_can_be_seen)
 {
@@ -742,7 +779,7 @@ int main(void)
         lenient_where_go_is, bad_models, too_deep_and_nul, memory_limit, checks, slot_keys,
         both_sides_make_one_slot_key,
         jansson_agrees, times, ids, header_tables, api_objects,
-        annotations_keep_their_spelling, rules,
+        annotations_keep_their_spelling, rules, rules_of_runners,
         names_can_be_seen,
         sets_are_filled,
     };

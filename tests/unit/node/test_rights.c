@@ -27,7 +27,7 @@ static const struct {
     { "node: pure-runner\nplugins: { driver: { use: docker } }", SOCKETS, 0, HARDEN_MOUNT },
     { "node: pure-runner\ngrpc: { listen: \":919\" }\nplugins: { driver: { use: docker } }",
       SOCKETS | BIND, 0, HARDEN_MOUNT },
-    { "node: pure-runner\nprocess: { user: fnd }\nplugins: { driver: { use: docker } }", 0, 0,
+    { "node: pure-runner\nprocess: { user: nobody }\nplugins: { driver: { use: docker } }", 0, 0,
       HARDEN_MOUNT },
     { "node: pure-runner\nprocess: { hardening: strict }\nplugins: { driver: { use: docker } }",
       SOCKETS, 0, HARDEN_MOUNT },
