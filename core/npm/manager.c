@@ -733,7 +733,8 @@ int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order 
         return reterr->code;
     }
     if (g->standby) {
-        return err_set(reterr, FN_E_PRECONDITION, "group %.63s: another manager acts for it", g->name);
+        return err_set(reterr, FN_E_PRECONDITION, "group %.63s: another manager acts for it",
+                       g->name);
     }
     if (check_order(npm_host_find(g->group, id), order, reterr) < 0) {
         return reterr->code;
