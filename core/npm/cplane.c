@@ -141,22 +141,57 @@ static void find_moving(struct npm_group *g, const struct npm_event *e)
     for (uint32_t i = e->n; i-- > 0;) {
         const struct fn_machine *m = &e->machines[i];
         struct npm_host *h = m->id ? host_find(g, m->id) : NULL;
+        bool there = is_at(h, m->address);
 
-        if (h && machine_ok(g, m, h, is_at(h, m->address))) {
-            h->moves = m->address && h->address[0] && !is_at(h, m->address);
+        if (h && machine_ok(g, m, h, there)) {
+            h->moves_to = h->address[0] && !there ? m->address : NULL;
         }
     }
 }
 
-/* Machines may exchange addresses: one that is to have another one gives its own away before. */
+#define RING_MAX 64u /* machines that are followed from one to the next */
+
+/* Who has the address to which h moves, who has that one's, and so on, to h itself. 0: they do not
+ * come back to it. */
+static uint32_t find_ring(const struct npm_group *g, struct npm_host *h,
+                          struct npm_host *ret[RING_MAX])
+{
+    struct npm_host *at = h;
+
+    for (uint32_t n = 0; n < RING_MAX && at && at->moves_to;) {
+        ret[n++] = at;
+        at = host_at_address(g, at->moves_to);
+        if (at == h) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+/* Machines may exchange addresses: all of them move at once, as each waits for another one. */
+static void turn_ring(struct npm_group *g, struct npm_host *h)
+{
+    struct npm_host *ring[RING_MAX];
+    uint32_t n = find_ring(g, h, ring);
+
+    for (uint32_t i = 0; i < n; i++) {
+        host_set_address(g, ring[i], "");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        host_set_address(g, ring[i], ring[i]->moves_to);
+        ring[i]->moves_to = NULL;
+        note(g, NPM_NOTE_MOVED, ring[i]->id, 0);
+    }
+}
+
 static void take_address(struct npm_group *g, struct npm_host *h, const struct fn_machine *m,
                          uint32_t place)
 {
-    struct npm_host *other = host_at_address(g, m->address);
-    bool moved = h->moves || h->address[0];
+    bool moved = h->address[0];
 
-    if (other && other->moves) {
-        host_set_address(g, other, "");
+    turn_ring(g, h);
+    if (is_at(h, m->address)) {
+        return;
     }
     if (!host_set_address(g, h, m->address)) {
         note(g, NPM_NOTE_BAD_MACHINE, h->id, place);
@@ -193,7 +228,7 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
     if (m->address && !same_address) {
         take_address(g, h, m, place);
     }
-    h->moves = false;
+    h->moves_to = NULL;
     host_set_labels(g, h, m->labels);
     if (m->capacity_mb != 0 && m->capacity_mb != h->capacity_mb) {
         host_set_capacity(g, h, m->capacity_mb);

@@ -247,7 +247,6 @@ struct npm_host {
     enum npm_reason reason; /* DRAINING: why */
     bool status_under_way;
     bool braked;       /* missing together with most others */
-    bool moves;        /* the list that is being read gives it another address, further down */
     bool lived;        /* answered for stillborn_max */
     bool emptied;      /* REMOVING because it said so */
     bool ordered;      /* its removal, once at least */
@@ -261,6 +260,7 @@ struct npm_host {
     uint64_t capacity_mb;
     char id[NPM_ID_MAX + 1];
     char address[NPM_ADDRESS_MAX + 1]; /* "" while unknown */
+    const char *moves_to; /* what the list that is being read gives it instead; else NULL */
     int64_t missing_ns;
     int64_t asked_for_ns; /* when the request that brought it was made; 0 = nobody asked */
     int64_t ready_ns;     /* first answer; 0 = none */
