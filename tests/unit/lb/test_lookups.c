@@ -210,7 +210,7 @@ END_TEST
 /* With lb.cache_stale: 0 a function that is known is as good as unknown while the API node hangs. */
 START_TEST(nobody_waits_for_a_refresh_without_end)
 {
-    char id[8], json[128];
+    char id[16], json[128];
     int n = 2 * (int)LOOKUPS_PLACES;
 
     catalog_set_options(catalog, &(struct catalog_options){ .ttl_ns = 5 * ENV_S,
