@@ -24,5 +24,8 @@ build_beside() {
 }
 
 build_await() {
-    wait "$build_pid"
+    wait "$build_pid" || {
+        echo "the build beside the tests failed: its errors are further up" >&2
+        return 1
+    }
 }
