@@ -5,13 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_MODE 0600
 #define DIR_MODE  0755
+#define TRIES_MAX 8
 
 int claims_init(struct claims *c, const char *path)
 {
@@ -23,18 +23,6 @@ int claims_init(struct claims *c, const char *path)
     return 0;
 }
 
-void claims_finish(struct claims *c)
-{
-    if (!c->path) {
-        return;
-    }
-    if (c->fd >= 0) {
-        close(c->fd);
-    }
-    pthread_mutex_destroy(&c->lock);
-    free(c->path);
-}
-
 /* Who cleans up a directory may take the file away; a lock on what has no name binds nobody. */
 static bool is_named(const struct claims *c)
 {
@@ -44,11 +32,11 @@ static bool is_named(const struct claims *c)
            named.st_dev == open_one.st_dev && named.st_ino == open_one.st_ino;
 }
 
-static void make_parents(char *path)
+static void make_parents(struct claims *c)
 {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(c->path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        (void)mkdir(path, DIR_MODE); /* what is missing, open() tells */
+        c->made_dir = mkdir(c->path, DIR_MODE) == 0; /* what is missing, open() tells */
         *slash = '/';
     }
 }
@@ -65,7 +53,7 @@ static int open_file(struct claims *c, struct fn_error *reterr)
     }
     c->fd = open(c->path, flags, FILE_MODE);
     if (c->fd < 0 && errno == ENOENT) {
-        make_parents(c->path);
+        make_parents(c);
         c->fd = open(c->path, flags, FILE_MODE);
     }
     return c->fd >= 0 ? 0
@@ -87,7 +75,8 @@ static int refused(struct claims *c, struct flock *at, const char *group, struct
                          who, group);
 }
 
-static int take(struct claims *c, const char *group, struct fn_error *reterr)
+/* 1: the file was taken away meanwhile. */
+static int try_take(struct claims *c, const char *group, struct fn_error *reterr)
 {
     struct flock at = { .l_type = F_WRLCK,
                         .l_whence = SEEK_SET,
@@ -99,13 +88,25 @@ static int take(struct claims *c, const char *group, struct fn_error *reterr)
         return r;
     }
     if (fcntl(c->fd, F_SETLK, &at) == 0) {
-        return 0;
+        return is_named(c) ? 0 : 1;
     }
     if (errno != EACCES && errno != EAGAIN) {
         return fail_platform(reterr, FN_E_UNAVAILABLE, "%.120s cannot be locked: %s", c->path,
                              strerror(errno));
     }
     return refused(c, &at, group, reterr);
+}
+
+static int take(struct claims *c, const char *group, struct fn_error *reterr)
+{
+    int r = 1;
+
+    for (int i = 0; i < TRIES_MAX && r == 1; i++) {
+        r = try_take(c, group, reterr);
+    }
+    return r < 1 ? r
+                 : fail_platform(reterr, FN_E_UNAVAILABLE, "%.120s is taken away again and again",
+                                 c->path);
 }
 
 int claims_take(struct claims *c, const char *group, struct fn_error *reterr)
@@ -123,4 +124,33 @@ int claims_answer(struct claims *c, const char *group, struct fn_error *reterr)
     int r = claims_take(c, group, reterr);
 
     return r == FN_E_PRECONDITION ? 1 : r;
+}
+
+/* Whoever locks it from now on finds that it has no name, and makes another one. */
+static void take_away(struct claims *c)
+{
+    struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char *slash = strrchr(c->path, '/');
+
+    if (!is_named(c) || fcntl(c->fd, F_SETLK, &all) < 0) {
+        return;
+    }
+    unlink(c->path);
+    if (c->made_dir) {
+        *slash = '\0';
+        rmdir(c->path);
+    }
+}
+
+void claims_finish(struct claims *c)
+{
+    if (!c->path) {
+        return;
+    }
+    if (c->fd >= 0) {
+        take_away(c);
+        close(c->fd);
+    }
+    pthread_mutex_destroy(&c->lock);
+    free(c->path);
 }

@@ -9,16 +9,20 @@
 
 #include <fn/abi.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 struct claims {
     char *path;
     pthread_mutex_t lock; /* groups are asked at the same time */
     int fd;               /* of path; -1 = not open */
+    bool made_dir;        /* the directory of path */
 };
 
 /* The file is made by the first claim, with the directories above it. FN_E_EXHAUSTED. */
 int claims_init(struct claims *c, const char *path);
-void claims_finish(struct claims *c); /* after zeros, too */
+/* Takes the file away, and the directory if that was made and is empty, unless somebody else has a
+ * claim. After zeros, too. */
+void claims_finish(struct claims *c);
 /* [worker] 0: the group is this process's. FN_E_PRECONDITION: another one has it, named in reterr;
  * FN_E_UNAVAILABLE: the file cannot be locked. */
 int claims_take(struct claims *c, const char *group, struct fn_error *reterr);

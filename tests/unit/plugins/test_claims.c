@@ -130,6 +130,33 @@ START_TEST(a_file_that_was_taken_away_binds_nobody)
 }
 END_TEST
 
+/* Nothing is left where nobody has a claim any more. */
+START_TEST(the_last_one_takes_the_file_away)
+{
+    struct rival other = rival_start("blue");
+    struct claims c;
+
+    ck_assert_int_eq(claims_init(&c, path), 0);
+    ck_assert_int_eq(claims_take(&c, "green", &e), 0);
+    claims_finish(&c);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    rival_stop(&other);
+    ck_assert_int_eq(claims_init(&c, path), 0);
+    ck_assert_int_eq(claims_take(&c, "blue", &e), 0);
+    claims_finish(&c);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    path[strlen(path) - strlen("/managers")] = '\0';
+    ck_assert_int_eq(access(path, F_OK), 0); /* the rival's, who was killed */
+    ck_assert_int_eq(rmdir(path), 0);
+    strcat(path, "/managers");
+    ck_assert_int_eq(claims_init(&c, path), 0);
+    ck_assert_int_eq(claims_take(&c, "blue", &e), 0);
+    claims_finish(&c);
+    path[strlen(path) - strlen("/managers")] = '\0';
+    ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
 START_TEST(a_file_that_cannot_be_is_an_error)
 {
     struct claims c;
@@ -153,6 +180,7 @@ int main(void)
     tcase_add_test(tc, one_process_has_a_group_until_it_ends);
     tcase_add_test(tc, instances_of_one_process_share_their_claims);
     tcase_add_test(tc, a_file_that_was_taken_away_binds_nobody);
+    tcase_add_test(tc, the_last_one_takes_the_file_away);
     tcase_add_test(tc, a_file_that_cannot_be_is_an_error);
     suite_add_tcase(s, tc);
     srunner_run_all(sr, CK_ENV);
