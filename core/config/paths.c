@@ -12,17 +12,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum place { PLACE_NONE, PLACE_FOLDER, PLACE_OTHER, PLACE_UNKNOWN };
+enum path_kind { PATH_NONE, PATH_FOLDER, PATH_OTHER, PATH_UNKNOWN };
 
 /* What this user may not see may be right for the one that the node will have. */
-static enum place paths_kind(const char *path)
+static enum path_kind paths_kind(const char *path)
 {
     struct stat st;
 
     if (stat(path, &st) < 0) {
-        return errno == ENOENT || errno == ENOTDIR ? PLACE_NONE : PLACE_UNKNOWN;
+        return errno == ENOENT || errno == ENOTDIR ? PATH_NONE : PATH_UNKNOWN;
     }
-    return S_ISDIR(st.st_mode) ? PLACE_FOLDER : PLACE_OTHER;
+    return S_ISDIR(st.st_mode) ? PATH_FOLDER : PATH_OTHER;
 }
 
 static void check_log_file(const struct config *c, struct conf_problems *p)
@@ -30,16 +30,16 @@ static void check_log_file(const struct config *c, struct conf_problems *p)
     const char *dest = c->log->dest;
     const char *file = strncmp(dest, "file://", 7) == 0 ? dest + 7 : NULL;
     char folder[PATH_MAX];
-    enum place place;
+    enum path_kind kind;
 
     if (!file || !strrchr(file, '/')) {
         return;
     }
     snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(file, '/') - file + 1), file);
-    place = paths_kind(folder);
-    if (place == PLACE_NONE || place == PLACE_OTHER) {
+    kind = paths_kind(folder);
+    if (kind == PATH_NONE || kind == PATH_OTHER) {
         config_refuse(c, SECTION_LOG, "dest", dest, "a file in a folder that exists", p);
-    } else if (paths_kind(file) == PLACE_FOLDER) {
+    } else if (paths_kind(file) == PATH_FOLDER) {
         config_refuse(c, SECTION_LOG, "dest", dest, "a file, not a folder", p);
     }
 }
@@ -66,7 +66,7 @@ static void check_plugin_dir(const struct config *c, struct conf_problems *p)
     const char *dir = c->top->plugin_dir;
 
     if (strcmp(config_source_of(c, SECTION_TOP, "plugin_dir"), "default") != 0 &&
-        paths_kind(dir) != PLACE_FOLDER) {
+        paths_kind(dir) != PATH_FOLDER) {
         config_refuse(c, SECTION_TOP, "plugin_dir", dir, "a folder with the files of plugins", p);
     }
 }
@@ -79,10 +79,10 @@ void config_check_paths(struct config *c, struct conf_problems *p)
     check_plugin_dir(c, p);
     check_log_file(c, p);
     check_user(c, p);
-    if (iofs && iofs[0] == '/' && config_has(c, SIDE_RUNNER) && paths_kind(iofs) == PLACE_OTHER) {
+    if (iofs && iofs[0] == '/' && config_has(c, SIDE_RUNNER) && paths_kind(iofs) == PATH_OTHER) {
         config_refuse(c, SECTION_RUNNER, "iofs_path", iofs, "a folder", p);
     }
-    if (socket && socket[0] == '/' && paths_kind(socket) == PLACE_FOLDER) {
+    if (socket && socket[0] == '/' && paths_kind(socket) == PATH_FOLDER) {
         config_refuse(c, SECTION_ADMIN, "socket", socket, "the path of a socket, not of a folder",
                       p);
     }
