@@ -3,7 +3,6 @@
 #include <lb/lb_int.h>
 
 #include <base/percent.h>
-#include <base/utf8.h>
 #include <ctype.h>
 #include <model/header_rules.h>
 #include <stdlib.h>
@@ -46,8 +45,8 @@ static bool is_plain(const char *s, size_t max)
 {
     size_t len = strlen(s);
 
-    return len > 0 && len <= max && header_value_is_clean(s) && utf8_is_valid(s) &&
-           !strchr(s, '/') && !has_dot_segment(s);
+    return len > 0 && len <= max && header_value_is_clean(s) && !strchr(s, '/') &&
+           !has_dot_segment(s);
 }
 
 /* "/invoke/{fn_id}/": answered as Go's router does, which names the path without the slash. */
@@ -106,8 +105,7 @@ static int match_trigger(const struct lb_request *rq, struct route *ret, struct 
     if (!ret->app || !is_plain(ret->app, ROUTE_NAME_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "App not found");
     }
-    if (!ret->source || !header_value_is_clean(ret->source) || !utf8_is_valid(ret->source) ||
-        has_dot_segment(ret->source)) {
+    if (!ret->source || !header_value_is_clean(ret->source) || has_dot_segment(ret->source)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Trigger not found");
     }
     return 0;
