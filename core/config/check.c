@@ -70,7 +70,7 @@ static void check_own_ports(struct config *c, struct conf_problems *p)
 {
     const char *http = c->http->listen;
     const char *grpc = c->grpc->listen;
-    bool by_default = strcmp(config_source_of(c, SECTION_GRPC, "listen"), "default") == 0;
+    bool by_default = config_is_default(c, SECTION_GRPC, "listen");
     struct addr a, b;
 
     if (!c->type->has_port || addr_parse(http, &a) < 0 || addr_parse(grpc, &b) < 0 ||
@@ -92,8 +92,7 @@ static void check_page_port(struct config *c, struct conf_problems *p)
     const char *page = c->admin->page;
     struct addr a, b;
 
-    if (strcmp(config_source_of(c, SECTION_ADMIN, "page"), "default") == 0 ||
-        addr_parse(page, &a) < 0) {
+    if (config_is_default(c, SECTION_ADMIN, "page") || addr_parse(page, &a) < 0) {
         return;
     }
     for (int i = 0; i < 2; i++) {
@@ -324,7 +323,7 @@ static void check_store(struct config *c, struct conf_problems *p)
 static void check_order(struct config *c, enum config_section section, const char *low_key,
                         int64_t low, const char *high_key, int64_t high, struct conf_problems *p)
 {
-    bool high_given = strcmp(config_source_of(c, section, high_key), "default") != 0;
+    bool high_given = !config_is_default(c, section, high_key);
     const char *key = high_given ? high_key : low_key;
     const char *other = high_given ? low_key : high_key;
 

@@ -138,7 +138,7 @@ static void set_api(struct config *c, struct conf_problems *p)
         }
         return;
     }
-    if (!c->priv->port && strcmp(config_source_of(c, SECTION_HTTP, "listen"), "default") == 0) {
+    if (!c->priv->port && config_is_default(c, SECTION_HTTP, "listen")) {
         conf_override(c->priv->values[SECTION_HTTP], "listen", "default", API_LISTEN, p);
     }
 }

@@ -178,6 +178,8 @@ void config_tell(struct conf_problems *p, const char *where, const char *line);
 uint32_t config_option_of(const struct conf_values *v, const char *key);
 /* "fn.yaml:7:5", "FN_PORT" or "default". */
 const char *config_source_of(const struct config *c, enum config_section section, const char *key);
+/* Nobody gave it. */
+bool config_is_default(const struct config *c, enum config_section section, const char *key);
 /* The value of an option is refused, under the code and the place of who gave it. */
 void config_refuse(const struct config *c, enum config_section section, const char *key,
                    const char *got, const char *rule, struct conf_problems *p);

@@ -65,8 +65,7 @@ static void check_plugin_dir(const struct config *c, struct conf_problems *p)
 {
     const char *dir = c->top->plugin_dir;
 
-    if (strcmp(config_source_of(c, SECTION_TOP, "plugin_dir"), "default") != 0 &&
-        paths_kind(dir) != PATH_FOLDER) {
+    if (!config_is_default(c, SECTION_TOP, "plugin_dir") && paths_kind(dir) != PATH_FOLDER) {
         config_refuse(c, SECTION_TOP, "plugin_dir", dir, "a folder with the files of plugins", p);
     }
 }

@@ -547,7 +547,7 @@ static void tell_missing(const struct config *c, const struct config_plugin *plu
         closedir(d);
     }
     nearest = conf_nearest(plugin->use, known);
-    if (!d && strcmp(config_source_of(c, SECTION_TOP, "plugin_dir"), "default") != 0) {
+    if (!d && !config_is_default(c, SECTION_TOP, "plugin_dir")) {
         return; /* told of plugin_dir: paths.c */
     }
     if (nearest) {

@@ -90,6 +90,11 @@ const char *config_source_of(const struct config *c, enum config_section section
     return i < v->n_opts && v->source[i] ? v->source[i] : "default";
 }
 
+bool config_is_default(const struct config *c, enum config_section section, const char *key)
+{
+    return strcmp(config_source_of(c, section, key), "default") == 0;
+}
+
 void config_refuse(const struct config *c, enum config_section section, const char *key,
                    const char *got, const char *rule, struct conf_problems *p)
 {
