@@ -23,8 +23,8 @@ int claims_init(struct claims *c, const char *path);
 /* Takes the file away, and the directory if that was made and is empty, unless somebody else has a
  * claim. After zeros, too. */
 void claims_finish(struct claims *c);
-/* [worker] 0: the group is this process's. FN_E_PRECONDITION: another one has it, named in reterr;
- * FN_E_UNAVAILABLE: the file cannot be locked. */
+/* [worker] 0: the group is this process's; of zeros each one is. FN_E_PRECONDITION: another one has
+ * it, named in reterr; FN_E_UNAVAILABLE: the file cannot be locked. */
 int claims_take(struct claims *c, const char *group, struct fn_error *reterr);
 /* The same as the answer of fn_cplane_ops.claim. */
 int claims_answer(struct claims *c, const char *group, struct fn_error *reterr);

@@ -110,12 +110,7 @@ static int claim(void *inst, struct fn_op *op, const char *group, struct fn_erro
     struct vbox *v = inst;
 
     (void)op;
-    return v->claims.path ? claims_answer(&v->claims, group, reterr) : 0;
-}
-
-static int may_act(struct vbox *v, const char *group, struct fn_error *reterr)
-{
-    return v->claims.path ? claims_take(&v->claims, group, reterr) : 0;
+    return claims_answer(&v->claims, group, reterr);
 }
 
 static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
@@ -127,17 +122,19 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
 static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
                      uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
 {
-    int r = may_act(inst, group, reterr);
+    struct vbox *v = inst;
+    int r = claims_take(&v->claims, group, reterr);
 
-    return r < 0 ? r : machines_provision(inst, op, group, n, request_id, ret_accepted, reterr);
+    return r < 0 ? r : machines_provision(v, op, group, n, request_id, ret_accepted, reterr);
 }
 
 static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
                           struct fn_error *reterr)
 {
-    int r = may_act(inst, group, reterr);
+    struct vbox *v = inst;
+    int r = claims_take(&v->claims, group, reterr);
 
-    return r < 0 ? r : machines_remove(inst, op, group, machine_id, reterr);
+    return r < 0 ? r : machines_remove(v, op, group, machine_id, reterr);
 }
 
 static const struct fn_cplane_ops ops = {
