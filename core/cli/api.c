@@ -61,8 +61,9 @@ static int import_ask(struct import *im, const char *method, const char *list, c
 }
 
 /* A PUT merges maps: what is to go is named with an empty value. */
-static json_t *map_change(const json_t *have, const json_t *want, bool annotations)
+static json_t *map_change(const char *map, const json_t *have, const json_t *want)
 {
+    const bool annotations = strcmp(map, "annotations") == 0;
     json_t *change = json_object();
     const char *key;
     json_t *v;
@@ -98,8 +99,8 @@ static json_t *change_of(const json_t *have, const json_t *want)
         }
     }
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
-        json_t *map = map_change(json_object_get(have, maps[i]), json_object_get(want, maps[i]),
-                                 i == 1);
+        json_t *map = map_change(maps[i], json_object_get(have, maps[i]),
+                                 json_object_get(want, maps[i]));
 
         if (json_object_size(map) > 0) {
             json_object_set(change, maps[i], map);

@@ -121,7 +121,7 @@ static void print_answer(const json_t *root, const char *name, const char *none,
     }
     print_rows(rows, columns, n);
     if (json_is_true(json_object_get(root, "more"))) {
-        printf("and more: --at-most, up to 10000\n");
+        printf("and more: --at-most, up to %d\n", ROWS_MAX);
     }
 }
 
