@@ -1,6 +1,7 @@
 /* The first byte says how long a sequence is; what it encodes must need that length. */
 #include <base/utf8.h>
 
+#include <base/runs.h>
 #include <string.h>
 
 uint32_t utf8_sequence(const char *p, const char *end)
@@ -38,29 +39,15 @@ uint32_t utf8_code(const char *p, uint32_t n)
     return code;
 }
 
-/* How many bytes from p on are ASCII: eight at a time. */
-static size_t ascii_run(const char *p, size_t n)
+static inline uint64_t is_high(uint64_t eight)
 {
-    size_t run = 0;
-    uint64_t eight;
-
-    for (; n - run >= sizeof(eight); run += sizeof(eight)) {
-        memcpy(&eight, p + run, sizeof(eight));
-        if (eight & UINT64_C(0x8080808080808080)) {
-            break;
-        }
-    }
-    while (run < n && (unsigned char)p[run] < 0x80) {
-        run++;
-    }
-    return run;
+    return eight;
 }
 
 bool utf8_is_valid(const char *text)
 {
-    size_t len = strlen(text);
-    const char *end = text + len;
-    const char *p = text + ascii_run(text, len);
+    const char *end = text + strlen(text);
+    const char *p = run_end(text, end, is_high);
     uint32_t n = 1;
 
     for (; p < end && n > 0; p += n) {
@@ -74,7 +61,8 @@ size_t utf8_copy(char *to, size_t cap, const char *text)
     size_t len = strlen(text);
     const char *end = text + len;
     const char *stop = to + cap - 1;
-    size_t run = ascii_run(text, len < cap - 1 ? len : cap - 1);
+    size_t most = len < cap - 1 ? len : cap - 1;
+    size_t run = (size_t)(run_end(text, text + most, is_high) - text);
     char *at = to + run;
     uint32_t n;
 
