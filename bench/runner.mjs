@@ -15,7 +15,7 @@ import { build, root, until } from '../tests/e2e/lib/node.mjs'
 import { bodyOf, containersWith, createAndStart, mountOf, remove } from './lib/engine.mjs'
 import { cpuMicros, median, quantile, rssMB, timed } from './lib/figures.mjs'
 
-const ROUNDS = Number(process.env.FND_BENCH_ROUNDS ?? 12)
+const PAIRS = Number(process.env.FND_BENCH_ROUNDS ?? 32) // of a start alone and a cold call
 const REST_MS = 250 // between two starts: what the engine still does for the last one is over
 const FROZEN_CALLS = 100
 const FROZEN_REST_MS = 60
@@ -84,17 +84,19 @@ async function nodes({ driver, n, memory = 64, idle = () => 600, perApp = n, run
 
 // ---- cold calls ---------------------------------------------------------------------------------
 
-// `alone` and a first call by turns; the first function is the pattern.
+// A start alone and a first call in pairs, in both orders: what the engine still does for the one is no burden of the other
+// alone. The first function is the pattern.
 async function coldCalls(options, alone) {
   const took = { call: [], alone: [] }
-  await nodes({ ...options, n: ROUNDS + 1 }, async (call) => {
+  await nodes({ ...options, n: PAIRS + 1 }, async (call) => {
     await call(name(0))
     const start = await alone()
-    for (let i = 1; i <= ROUNDS; i++) {
-      await rest()
-      took.alone.push(await start())
-      await rest()
-      took.call.push(await timed(() => call(name(i))))
+    const turns = [async () => took.alone.push(await start()), async (i) => took.call.push(await timed(() => call(name(i))))]
+    for (let i = 1; i <= PAIRS; i++) {
+      for (const turn of i % 2 ? turns : turns.toReversed()) {
+        await rest()
+        await turn(i)
+      }
     }
   })
   return { call: median(took.call), alone: median(took.alone), p90: quantile(took.call, 0.9), more: median(took.call.map((t, i) => t - took.alone[i])) }
