@@ -4,11 +4,12 @@
  *   q   a query: its page, cursor and name      p   a path: which routes it is of
  *   n   a name, and behind a line end a function: the cursor that is made of them
  *
- * A cursor leads back to what it was made of, and no value is longer than the query that it came
- * from. */
+ * A cursor leads back to what it was made of, or is refused where that is no UTF-8; and no value is
+ * longer than the query that it came from. */
 #include "fuzz.h"
 
 #include <api/api_int.h>
+#include <base/utf8.h>
 
 #define MEMORY_MAX (8u << 20)
 
@@ -63,6 +64,19 @@ static void read_path(struct api_call *c, struct fuzz_in in)
     free(path);
 }
 
+static void leads_back(struct api_call *c, const char *query, const char *name, const char *fn_id)
+{
+    bool is_text = utf8_is_valid(name) && utf8_is_valid(fn_id);
+
+    fuzz_expect(read_page(c, query) == (is_text ? 0 : FN_E_INVALID), "%s", query);
+    if (!is_text) {
+        return;
+    }
+    fuzz_expect(strcmp(c->op.filter.after, name) == 0, "%s: %s", query, c->op.filter.after);
+    fuzz_expect(!*fn_id || !*name || strcmp(c->op.filter.after_fn, fn_id) == 0, "%s: %s", query,
+                c->op.filter.after_fn);
+}
+
 static void read_cursor(struct api_call *c, struct fuzz_in in)
 {
     static const char key[] = "cursor=";
@@ -75,10 +89,7 @@ static void read_cursor(struct api_call *c, struct fuzz_in in)
         abort();
     }
     sprintf(query, "%s%s", key, cursor);
-    fuzz_expect(read_page(c, query) == 0, "%s", query);
-    fuzz_expect(strcmp(c->op.filter.after, name) == 0, "%s: %s", query, c->op.filter.after);
-    fuzz_expect(!*fn_id || !*name || strcmp(c->op.filter.after_fn, fn_id) == 0, "%s: %s", query,
-                c->op.filter.after_fn);
+    leads_back(c, query, name, fn_id);
     free(query);
     free(fn_id);
     free(name);
