@@ -75,7 +75,8 @@ log: { level: error }`, { env: torture.env })
     assert.deepEqual(await listed('apps'), [], what)
   }
 
-  for (const row of [['malloc', 'ENOMEM', 50, 1], ['read', 'EINTR', 20, 1], ['recv', 'short', 20, 1], ['sendmsg', 'short', 20, 1]]) {
+  for (const row of [['malloc', 'ENOMEM', 50, 1], ['read', 'EINTR', 20, 1], ['recv', 'short', 20, 1], ['sendmsg', 'short', 20, 1],
+    ['fsync', 'EIO', 20, 1], ['pwrite', 'EIO', 40, 1], ['pwrite', 'ENOSPC', 40, 1], ['pwrite', 'short', 40, 1], ['open', 'EMFILE', 20, 1]]) {
     it(`${row[0]}: ${row[1]}`, async () => {
       const failed = await torture.each(row, round, check)
       assert.ok(failed > 0, 'none of them failed')

@@ -68,8 +68,9 @@ function h2(node, requests) {
   })
 }
 
-const rows = [['malloc', 'ENOMEM', 40, 7], ['recv', 'EINTR', 60, 1], ['recv', 'short', 60, 1], ['recv', 'ECONNRESET', 60, 1], ['send', 'EINTR', 60, 1],
-  ['send', 'short', 60, 1], ['sendmsg', 'short', 60, 1], ['accept', 'EMFILE', 20, 1], ['epoll_ctl', 'ENOSPC', 20, 1]]
+const rows = [['malloc', 'ENOMEM', 40, 7], ['recv', 'EINTR', 60, 1], ['recv', 'EAGAIN', 60, 1], ['recv', 'short', 60, 1], ['recv', 'ECONNRESET', 60, 1],
+  ['send', 'EINTR', 60, 1], ['send', 'EAGAIN', 60, 1], ['send', 'short', 60, 1], ['send', 'ENOBUFS', 60, 1], ['send', 'EPIPE', 60, 1],
+  ['sendmsg', 'EAGAIN', 60, 1], ['sendmsg', 'short', 60, 1], ['accept', 'EMFILE', 20, 1], ['epoll_ctl', 'ENOSPC', 20, 1]]
 
 describe('torture: https', () => {
   const torture = new Torture()

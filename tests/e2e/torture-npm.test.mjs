@@ -36,15 +36,17 @@ describe('torture of a node pool manager', () => {
     }, AGAIN_MS)
   }
 
-  it('while a first call waits for a runner', async () => {
-    const empty = () => until('the pool is empty', async () => JSON.parse((await e.cli('runners', 'list')).stdout).runners.length === 0, EMPTY_MS)
-    await empty()
-    const failed = await torture.each(['malloc', 'ENOMEM', 1, 61], () => called(), async (what) => {
-      await check(what)
+  for (const row of [['malloc', 'ENOMEM', 1, 61], ['spawn', 'EAGAIN', 2, 1]]) {
+    it(`while a first call waits for a runner: ${row[0]}`, async () => {
+      const empty = () => until('the pool is empty', async () => JSON.parse((await e.cli('runners', 'list')).stdout).runners.length === 0, EMPTY_MS)
       await empty()
+      const failed = await torture.each(row, () => called(), async (what) => {
+        await check(what)
+        await empty()
+      })
+      assert.ok(failed > 0)
     })
-    assert.ok(failed > 0)
-  })
+  }
 
   it('while its pool serves', async () => {
     // Meanwhile the load balancer reports, each 200 ms.

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Ledger, appsYaml, fnId, startRunner } from './lib/cluster.mjs'
+import { Ledger, appsYaml, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { request } from './lib/http.mjs'
 import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 import { ReloadLb, stampDriver } from './lib/reload.mjs'
@@ -65,13 +65,46 @@ describe('torture of a start', () => {
   }
 
   for (const row of [['malloc aside', 'ENOMEM', 30, 61], ['open', 'EMFILE', 40, 1], ['mmap', 'ENOMEM', 40, 1], ['thread', 'EAGAIN', 10, 1],
-    ['socket', 'EMFILE', 10, 1], ['epoll_ctl', 'ENOSPC', 20, 1], ['eventfd', 'EMFILE', 10, 1], ['pipe', 'EMFILE', 10, 1], ['mkdir', 'ENOSPC', 10, 1],
+    ['socket', 'EMFILE', 10, 1], ['bind', 'EADDRINUSE', 10, 1], ['bind', 'ENOMEM', 10, 1], ['listen', 'EADDRINUSE', 10, 1], ['setsockopt', 'ENOBUFS', 20, 1],
+    ['getsockname', 'ENOBUFS', 10, 1], ['socketpair', 'EMFILE', 10, 1], ['epoll_create', 'EMFILE', 10, 1], ['opendir', 'EMFILE', 10, 1],
+    ['rename', 'ENOSPC', 10, 1], ['fsync', 'EIO', 10, 1], ['pwrite', 'ENOSPC', 10, 1], ['epoll_ctl', 'ENOSPC', 20, 1], ['eventfd', 'EMFILE', 10, 1], ['pipe', 'EMFILE', 10, 1], ['mkdir', 'ENOSPC', 10, 1],
     ['read', 'EINTR', 40, 1], ['write', 'ENOSPC', 20, 1]]) {
     it(`${row[0]}: ${row[1]}`, async () => {
       const failed = await torture.each(row, start, async (what, node) => {
         if (!node) return
         await serves(what, node)
         assert.equal((await end(what, node)).code, 0, `${what}\n${node.log.slice(-2000)}`)
+      })
+      assert.ok(failed > 0, 'none of them failed')
+    })
+  }
+})
+
+describe('torture of a load balancer that reaches for its runner', () => {
+  const torture = new Torture()
+  let runner
+  before(async () => { runner = await startRunner() })
+  after(async () => {
+    torture.close()
+    await runner?.stop()
+  })
+
+  // -> the node; its start is over when its runner was reached, or was not.
+  async function start() {
+    const lb = await startLb({ addresses: [runner.address], functions: { echo: {} }, env: torture.env, wait: false })
+    await until('it is up', async () => lb.exit || (await request(lb.url('/version'), { keepAlive: false }).catch(() => null))?.status === 200, AGAIN_MS)
+    if (!lb.exit) await call(lb)
+    return lb
+  }
+
+  for (const row of [['socket', 'EMFILE', 20, 1], ['socket', 'ENOBUFS', 20, 1], ['connect', 'EINTR', 10, 1], ['connect', 'ECONNREFUSED', 10, 1],
+    ['connect', 'ENETUNREACH', 10, 1], ['connect', 'EAGAIN', 10, 1], ['setsockopt', 'ENOBUFS', 20, 1], ['getsockname', 'ENOBUFS', 20, 1],
+    ['recv', 'EAGAIN', 20, 1], ['recv', 'ECONNRESET', 20, 1], ['sendmsg', 'EAGAIN', 20, 1], ['sendmsg', 'EPIPE', 20, 1], ['epoll_ctl', 'ENOMEM', 20, 1]]) {
+    it(`${row[0]}: ${row[1]}`, async () => {
+      const failed = await torture.each(row, start, async (what, lb) => {
+        if (!lb.exit) await serves(what, lb)
+        else assert.ok(REFUSES.includes(lb.exit.code) && /\w/.test(lb.log), `${what}: ${JSON.stringify(lb.exit)}\n${lb.log.slice(-2000)}`)
+        if (!lb.exit) assert.equal((await end(what, lb)).code, 0, `${what}\n${lb.log.slice(-2000)}`)
       })
       assert.ok(failed > 0, 'none of them failed')
     })

@@ -1,4 +1,6 @@
 // One call of a node fails: its number among those of its kind is counted up until there is none.
+// FND_LONG=1: each number; otherwise the first ones, and each so-manieth after them.
+import assert from 'node:assert/strict'
 import { closeSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
 import path from 'node:path'
@@ -6,9 +8,11 @@ import { build, tempDir } from './node.mjs'
 
 // In the order of `enum kind` in tests/e2e/torture/torture.c.
 const KINDS = ['none', 'malloc', 'read', 'write', 'recv', 'send', 'sendmsg', 'accept', 'socket', 'connect', 'epoll_ctl', 'epoll_wait',
-  'eventfd', 'open', 'pipe', 'mkdir', 'inotify', 'thread', 'mmap', 'malloc aside']
+  'eventfd', 'open', 'pipe', 'mkdir', 'inotify', 'thread', 'mmap', 'malloc aside', 'bind', 'listen', 'setsockopt', 'getsockname', 'epoll_create', 'socketpair', 'mount', 'rename',
+  'fsync', 'pwrite', 'opendir', 'spawn']
 const MISSES = 3 // of the n-th call in a row: there is none
-const MOST = 5000
+const MOST = 20_000
+const LONG = process.env.FND_LONG === '1'
 
 export class Torture {
   constructor() {
@@ -35,10 +39,12 @@ export class Torture {
     return b.readUInt32LE(16) > 0
   }
 
-  // Runs round(what) while the n-th call fails, then behind(what): for n = 1 to `first`, then for each `step`-th. -> how many failed
+  // Runs round(what) while the n-th call fails, then behind(what): for n = 1 to `first`, then for each `step`-th, until
+  // rounds have no n-th call. -> how many failed
   async each([kind, error, first, step], round, behind) {
     let failed = 0
-    for (let n = 1, misses = 0; misses < MISSES && n < MOST; n += n < first ? 1 : step) {
+    for (let n = 1, misses = 0; misses < MISSES; n += n < first || LONG ? 1 : step) {
+      assert.ok(n < MOST, `${kind} ${error}: there is no end of them`)
       const what = `${kind} ${error}, number ${n}`
       this.fail(kind, n, error)
       const seen = await round(what)

@@ -1,21 +1,25 @@
 /* Preloaded into a node: one of its calls fails. Which one says the file that FND_TORTURE names,
  * shared with the test: of the calls of that kind, the n-th from now on gets `error`, 0 = a short
  * count. `seen` counts them, `hits` those that failed; the test sets both to 0. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -44,6 +48,18 @@ enum kind {
     THREAD,
     MMAP,
     MALLOC_ASIDE, /* where none of `aside` itself asked for it */
+    BIND,
+    LISTEN,
+    SETSOCKOPT,
+    GETSOCKNAME,
+    EPOLL_CREATE,
+    SOCKETPAIR,
+    MOUNT,
+    RENAME,
+    FSYNC,
+    PWRITE,
+    OPENDIR,
+    SPAWN,
 };
 
 struct torture {
@@ -217,6 +233,36 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
     return fails(CONNECT) ? -1 : (int)syscall(SYS_connect, fd, addr, len);
 }
 
+int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+    return fails(BIND) ? -1 : (int)syscall(SYS_bind, fd, addr, len);
+}
+
+int listen(int fd, int backlog)
+{
+    return fails(LISTEN) ? -1 : (int)syscall(SYS_listen, fd, backlog);
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+    return fails(SETSOCKOPT) ? -1 : (int)syscall(SYS_setsockopt, fd, level, name, value, len);
+}
+
+int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+    return fails(GETSOCKNAME) ? -1 : (int)syscall(SYS_getsockname, fd, addr, len);
+}
+
+int socketpair(int domain, int type, int protocol, int ret[2])
+{
+    return fails(SOCKETPAIR) ? -1 : (int)syscall(SYS_socketpair, domain, type, protocol, ret);
+}
+
+int epoll_create1(int flags)
+{
+    return fails(EPOLL_CREATE) ? -1 : (int)syscall(SYS_epoll_create1, flags);
+}
+
 /* The kernel needs no memory for the others. */
 int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
@@ -280,6 +326,61 @@ int pipe2(int ret[2], int flags)
 int mkdirat(int dir, const char *path, mode_t mode)
 {
     return fails(MKDIR) ? -1 : (int)syscall(SYS_mkdirat, dir, path, mode);
+}
+
+int mount(const char *from, const char *to, const char *type, unsigned long flags,
+          const void *options)
+{
+    return fails(MOUNT) ? -1 : (int)syscall(SYS_mount, from, to, type, flags, options);
+}
+
+int rename(const char *from, const char *to)
+{
+    return fails(RENAME) ? -1 : (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    return fails(RENAME) ? -1 : (int)syscall(SYS_renameat, from_dir, from, to_dir, to);
+}
+
+int fsync(int fd)
+{
+    return fails(FSYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    return fails(FSYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+ssize_t pwrite(int fd, const void *from, size_t len, off_t at)
+{
+    MAYBE_SHORT(PWRITE, len);
+    return syscall(SYS_pwrite64, fd, from, len, at);
+}
+
+/* Of libraries that were built for large files. */
+ssize_t pwrite64(int fd, const void *from, size_t len, off_t at);
+ssize_t pwrite64(int fd, const void *from, size_t len, off_t at)
+{
+    return pwrite(fd, from, len, at);
+}
+
+DIR *opendir(const char *path)
+{
+    return fails(OPENDIR) ? NULL : NEXT(opendir)(path);
+}
+
+DIR *fdopendir(int fd)
+{
+    return fails(OPENDIR) ? NULL : NEXT(fdopendir)(fd);
+}
+
+int posix_spawnp(pid_t *ret, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+{
+    return fails(SPAWN) ? errno : NEXT(posix_spawnp)(ret, file, actions, attr, argv, env);
 }
 
 int inotify_add_watch(int fd, const char *path, uint32_t mask)
