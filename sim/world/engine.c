@@ -203,6 +203,9 @@ static int change(void *inst, struct fn_op *op, struct box *b, enum method m, st
         return err_set(err, FN_E_NOT_FOUND, "engine: the container does not run");
     }
     b->state = m == FREEZE ? BOX_FROZEN : BOX_RUNS;
+    if (m == THAW) {
+        b->idle_ns = 0; /* for a call, even if that leaves before the function has a byte of it */
+    }
     return 0;
 }
 

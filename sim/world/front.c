@@ -1,4 +1,5 @@
-/* Clients who call core/lb themselves: no byte lies between. */
+/* Clients who call core/lb themselves: no byte lies between. A call that is over stays until its
+ * load balancer closes, so that one that ends twice does so before the books. */
 #include "front.h"
 
 #include <base/arena.h>
@@ -7,30 +8,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bodies of a load balancer's requests. */
+LIST_HEAD(front_calls, front_call);
+
 struct front {
-    struct budget bodies;
+    struct budget bodies; /* of its requests */
+    struct front_calls over;
 };
 
 struct front_call {
+    LIST_ENTRY(front_call) link; /* of those that are over */
     struct lb_node *lb;
     uint32_t seq;
     const struct front_cb *cb;
     void *ud;
     struct arena arena;
     struct headers headers;
-    struct lb_call *call; /* NULL: not yet known, or over */
+    struct lb_call *call; /* NULL: not yet known */
     bool over;
 };
 
+static void call_over(struct front_call *c)
+{
+    if (!c->over) {
+        c->over = true;
+        arena_finish(&c->arena);
+        LIST_INSERT_HEAD(&c->lb->front->over, c, link);
+    }
+}
+
 static void call_end(struct front_call *c, enum front_end how)
 {
-    c->over = true;
-    arena_finish(&c->arena);
+    call_over(c);
     c->cb->end(c->ud, how);
-    if (c->call) { /* else front_ask() has it */
-        free(c);
-    }
 }
 
 static void reply_whole(void *ud, int status, const struct headers *h, const void *data, size_t len)
@@ -127,11 +136,7 @@ struct front_call *front_ask(struct lb_node *l, const struct front_request *from
     sim_outside_end();
     c->call = lb_submit(l->lb, &rq, &reply, c);
     body_unref(body);
-    if (c->over) {
-        free(c);
-        return NULL;
-    }
-    return c;
+    return c->over ? NULL : c;
 }
 
 void front_resume(struct front_call *c)
@@ -142,8 +147,7 @@ void front_resume(struct front_call *c)
 void front_leave(struct front_call *c)
 {
     lb_call_gone(c->call);
-    arena_finish(&c->arena);
-    free(c);
+    call_over(c);
 }
 
 /* ---- the load balancer ----------------------------------------------------------------------- */
@@ -166,8 +170,14 @@ bool front_is_empty(const struct lb_node *l)
 
 void front_close(struct lb_node *l)
 {
+    struct front_call *c;
+
     books_equal(l->n.w->books, BOOKS_NOTHING_LEFT, "bytes of bodies", l->front->bodies.used_bytes,
                 0);
+    while ((c = LIST_FIRST(&l->front->over))) {
+        LIST_REMOVE(c, link);
+        free(c);
+    }
     free(l->front);
 }
 

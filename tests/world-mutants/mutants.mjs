@@ -21,7 +21,10 @@ export const mutants = [
   { name: 'L4', what: 'no proof is taken for "not sent"', file: lb('call.c'), by: ['B3', 'B6'],
     text: 'if (proof == ENGAGE_PROOF_NOT_SENT && c->state', wrong: 'if (proof <= ENGAGE_PROOF_NOT_SENT && c->state' },
   { name: 'L5', what: 'what a refusal said stays for the next attempt', file: lb('call.c'), by: ['B6'],
-    text: '    c->has_finished = c->began = false;\n', wrong: '' },
+    text: '    c->has_finished = c->began = false;\n    metric_add(c->lb->metrics.running, -1);\n    metric_add(c->lb->metrics.queued, 1);\n    call_enter(c, LB_PLACING);\n' +
+      '    traced_again(c);\n    place_refused(&c->place, why, FN_E_UNAVAILABLE);\n    c->finished = (struct engage_finished){ 0 };',
+    wrong: '    metric_add(c->lb->metrics.running, -1);\n    metric_add(c->lb->metrics.queued, 1);\n    call_enter(c, LB_PLACING);\n    traced_again(c);\n' +
+      '    place_refused(&c->place, why, FN_E_UNAVAILABLE);' },
   { name: 'L6', what: 'a call that its runner did not end in time is told as not-executed', file: lb('call.c'), by: ['B3'],
     text: 'call_fail(c, OUTCOME_UNKNOWN, 504, &e);', wrong: 'call_fail(c, OUTCOME_NOT_EXECUTED, 504, &e);' },
   { name: 'L7', what: 'an answer that is cut ends as if it were whole', file: lb('call.c'), by: ['B5'],
