@@ -241,7 +241,7 @@ static void on_event(struct loop_fd *w, uint32_t events)
 static void conn_speak(struct front_call *c, struct sim_rng *rng)
 {
     const struct world *w = c->front->lb->n.w;
-    bool h2 = w->plan->byte || sim_rng_below(rng, 2) == 0;
+    bool h2 = w->plan->byte ? w->plan->byte->speech == PLAN_TLS_H2 : sim_rng_below(rng, 2) == 0;
 
     if (net_is_https(w->net)) {
         tls_start(c, h2 ? "h2" : "http/1.1");

@@ -274,12 +274,20 @@ static void break_at_byte(struct net *net, const struct plan_byte *b)
                                                           [PLAN_VANISH] = KERNEL_VOID,
                                                           [PLAN_END] = KERNEL_END,
                                                           [PLAN_STALL] = KERNEL_STALL };
-    bool client = b->way == PLAN_TO_LB || b->way == PLAN_TO_CLIENT;
+    const uint32_t lb = net_ip_of_lb(0), runner = ip_of_runner(0);
+    /* Who connects, to whom, and whether the byte goes the other way. */
+    const struct {
+        uint32_t from, to;
+        bool back;
+    } ways[] = {
+        [PLAN_TO_LB] = { IP_OF_CLIENTS, lb, false }, [PLAN_TO_CLIENT] = { IP_OF_CLIENTS, lb, true },
+        [PLAN_TO_RUNNER] = { lb, runner, false },    [PLAN_FROM_RUNNER] = { lb, runner, true },
+        [PLAN_TO_NPM] = { lb, IP_OF_NPM, false },    [PLAN_FROM_NPM] = { lb, IP_OF_NPM, true },
+    };
 
-    net->encrypted = b->encrypted;
-    kernel_break_next(net->kernel, client ? IP_OF_CLIENTS : net_ip_of_lb(0),
-                      client ? net_ip_of_lb(0) : ip_of_runner(0),
-                      b->way == PLAN_TO_CLIENT || b->way == PLAN_FROM_RUNNER, b->at, how[b->how]);
+    net->encrypted = b->speech != PLAN_PLAIN;
+    kernel_break_next(net->kernel, ways[b->way].from, ways[b->way].to, ways[b->way].back, b->at,
+                      how[b->how]);
 }
 
 bool net_has_broken(const struct net *net)

@@ -211,12 +211,26 @@ bool plan_is_poor(uint64_t seed)
     return seed % 8 == POOR_IN_8;
 }
 
-/* The smallest world that has everything. */
+/* Each way as bytes are written on it; a manager's connections are plain (net.c). */
+static const struct {
+    enum plan_way way;
+    enum plan_speech speech;
+} courses[PLAN_COURSES_N] = {
+    { PLAN_TO_LB, PLAN_PLAIN },        { PLAN_TO_CLIENT, PLAN_PLAIN },
+    { PLAN_TO_RUNNER, PLAN_PLAIN },    { PLAN_FROM_RUNNER, PLAN_PLAIN },
+    { PLAN_TO_LB, PLAN_TLS_H2 },       { PLAN_TO_CLIENT, PLAN_TLS_H2 },
+    { PLAN_TO_RUNNER, PLAN_TLS_H2 },   { PLAN_FROM_RUNNER, PLAN_TLS_H2 },
+    { PLAN_TO_LB, PLAN_TLS_H1 },       { PLAN_TO_CLIENT, PLAN_TLS_H1 },
+    { PLAN_TO_NPM, PLAN_PLAIN },       { PLAN_FROM_NPM, PLAN_PLAIN },
+};
+
+/* The smallest world that has everything on the way of the byte. */
 static void plan_byte(struct plan *p, uint64_t seed)
 {
-    uint64_t by_way = seed / PLAN_WAYS_N, by_break = by_way / PLAN_BREAKS_N;
+    enum plan_way way = courses[seed % PLAN_COURSES_N].way;
 
     *p = (struct plan){ .seed = seed,
+                        .managed = way == PLAN_TO_NPM || way == PLAN_FROM_NPM,
                         .lbs = 1,
                         .runners = 1,
                         .functions = 1,
@@ -236,9 +250,10 @@ static void plan_byte(struct plan *p, uint64_t seed)
                         .boot_ns = ENV_MS,
                         .length_ns = BYTE_LENGTH_NS };
     p->byte_there = (struct plan_byte){ .at = seed / PLAN_OF_BYTE,
-                                        .way = (enum plan_way)(seed % PLAN_WAYS_N),
-                                        .how = (enum plan_break)(by_way % PLAN_BREAKS_N),
-                                        .encrypted = by_break % 2 };
+                                        .way = way,
+                                        .how = (enum plan_break)(seed / PLAN_COURSES_N %
+                                                                 PLAN_BREAKS_N),
+                                        .speech = courses[seed % PLAN_COURSES_N].speech };
     p->byte = &p->byte_there;
     p->events = sim_alloc(sizeof(*p->events));
     p->events[p->n_events++] = (struct plan_event){ .kind = PLAN_REQUEST, .chance = 1 };

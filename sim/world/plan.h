@@ -66,8 +66,20 @@ enum plan_mode {
     PLAN_BYTE, /* one request, and one fault at one byte of its way */
 };
 
-/* Of PLAN_BYTE: the seed counts bytes, and of each byte the ways and faults. */
-enum plan_way { PLAN_TO_LB, PLAN_TO_CLIENT, PLAN_TO_RUNNER, PLAN_FROM_RUNNER, PLAN_WAYS_N };
+/* Of PLAN_BYTE: the seed counts bytes, and of each byte the courses and faults. */
+enum plan_way {
+    PLAN_TO_LB,
+    PLAN_TO_CLIENT,
+    PLAN_TO_RUNNER,
+    PLAN_FROM_RUNNER,
+    PLAN_TO_NPM, /* from its load balancer */
+    PLAN_FROM_NPM,
+};
+enum plan_speech {
+    PLAN_PLAIN, /* clients speak HTTP/1.1 */
+    PLAN_TLS_H1,
+    PLAN_TLS_H2,
+};
 enum plan_break {
     PLAN_RESET,
     PLAN_VANISH, /* it and all behind it: half-open */
@@ -79,9 +91,10 @@ struct plan_byte {
     uint64_t at; /* the first one that does not come as it should */
     enum plan_way way;
     enum plan_break how;
-    bool encrypted; /* between nodes */
+    enum plan_speech speech;
 };
-#define PLAN_OF_BYTE (PLAN_WAYS_N * PLAN_BREAKS_N * 2u) /* worlds */
+#define PLAN_COURSES_N 12u
+#define PLAN_OF_BYTE   (PLAN_COURSES_N * PLAN_BREAKS_N) /* worlds */
 
 struct plan_function {
     uint64_t mem_mb;
