@@ -120,14 +120,19 @@ function(fnd_plugin name)
         COMMAND chmod go-w $<TARGET_FILE:${name}> $<TARGET_FILE_DIR:${name}> VERBATIM)
 endfunction()
 
-# fnd_test(name SOURCES ... USES rooms ... LIBS ... INCLUDES folders ...): a Check binary run by
-# ctest.
+# fnd_test(name SOURCES ... USES rooms ... LIBS ... INCLUDES folders ... POOR): a Check binary run
+# by ctest; POOR: its tests make allocations fail (tests/unit/lib/poor.h).
 function(fnd_test name)
     if(NOT FND_TESTS)
         return()
     endif()
-    cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;USES;LIBS;INCLUDES;ENVIRONMENT" ${ARGN})
+    cmake_parse_arguments(TEST "POOR" "TIMEOUT" "SOURCES;USES;LIBS;INCLUDES;ENVIRONMENT" ${ARGN})
     add_executable(test_${name} ${TEST_SOURCES} ${CMAKE_SOURCE_DIR}/tests/unit/lib/mark.c)
+    if(TEST_POOR)
+        target_sources(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/lib/poor.c)
+        target_link_options(test_${name} PRIVATE
+            -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+    endif()
     target_include_directories(test_${name} PRIVATE ${TEST_INCLUDES})
     foreach(used ${TEST_USES})
         target_link_libraries(test_${name} PRIVATE fnd_${used})

@@ -65,6 +65,7 @@ struct entry {
     char *fn_id;        /* question of an invoke, else NULL */
     char *app, *source; /* question of a trigger, else NULL */
     bool fixed;
+    bool admitted;         /* by catalog_admit(); of the catalog that comes */
     bool failing;          /* the last load failed; `fn` is older than its ttl */
     struct catalog_fn *fn; /* NULL = not loaded or not there */
     struct fn_error missing;
@@ -815,26 +816,38 @@ static void unfix(struct entry *e)
     e->refresh_at_ns = e->fresh_until_ns = e->stale_until_ns = 0;
 }
 
-static void move_in(struct catalog *c, struct entry *given)
+/* Removes what catalog_admit() added. */
+void catalog_dismiss(struct catalog *c, const struct catalog *given)
 {
-    struct entry *e = entry_find(c, given->key);
+    struct entry *e, *next;
 
-    if (e) {
-        stranger_forget(e);
-        catalog_fn_unref(e->fn);
-        e->fn = catalog_fn_ref(given->fn);
-        e->fixed = true;
-        e->failing = false;
-        return;
+    HASH_ITER(hh, given->entries, e, next) {
+        struct entry *own = entry_find(c, e->key);
+
+        if (own && own->admitted) {
+            entry_destroy(own);
+        }
     }
-    HASH_DEL(given->catalog->entries, given);
-    given->catalog = c;
-    HASH_ADD_KEYPTR(hh, c->entries, given->key, strlen(given->key), given);
-    if (!table_has(given)) {
-        log_error("out of memory: a function of the configuration is not known until the next reload",
-                  "key", given->key);
-        entry_free(given);
+}
+
+int catalog_admit(struct catalog *c, const struct catalog *given, struct fn_error *reterr)
+{
+    struct entry *e, *next;
+
+    HASH_ITER(hh, given->entries, e, next) {
+        struct entry *own = entry_find(c, e->key);
+
+        if (own) {
+            continue;
+        }
+        own = entry_create(c, e->key, e->fn_id, e->app, e->source);
+        if (!own) {
+            catalog_dismiss(c, given);
+            return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+        }
+        own->admitted = true;
     }
+    return 0;
 }
 
 void catalog_replace(struct catalog *c, struct catalog *given)
@@ -847,7 +860,14 @@ void catalog_replace(struct catalog *c, struct catalog *given)
         }
     }
     HASH_ITER(hh, given->entries, e, next) {
-        move_in(c, e);
+        struct entry *own = entry_find(c, e->key);
+
+        assert(own); /* who did not call catalog_admit() could break it */
+        stranger_forget(own);
+        catalog_fn_unref(own->fn);
+        own->fn = catalog_fn_ref(e->fn);
+        own->fixed = true;
+        own->admitted = own->failing = false;
     }
     catalog_destroy(given);
 }

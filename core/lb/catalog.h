@@ -84,8 +84,13 @@ int catalog_create(struct env *env, const struct catalog_options *options,
  * FN_E_EXISTS when the id or the source stands twice. */
 int catalog_add(struct catalog *c, const struct app *app, const struct fn_def *fn,
                 const struct trigger *t, struct fn_error *reterr);
-/* [loop] Other functions of fn.yaml: those of `given` (made without a source, destroyed here)
- * instead of the present ones. Calls that have a function keep it; what the API node told stays. */
+/* [loop] Room for the functions of `given`, without which catalog_replace() cannot be; when that is
+ * not used after all, catalog_dismiss(), in the same turn. FN_E_EXHAUSTED: nothing changed. */
+int catalog_admit(struct catalog *c, const struct catalog *given, struct fn_error *reterr);
+void catalog_dismiss(struct catalog *c, const struct catalog *given);
+/* [loop] Other functions of fn.yaml: those of `given` (made without a source, admitted, destroyed
+ * here) instead of the present ones. Calls that have a function keep it; what the API node told
+ * stays. */
 void catalog_replace(struct catalog *c, struct catalog *given);
 /* [loop] source NULL = only fn.yaml from now on; borrowed. */
 void catalog_set_options(struct catalog *c, const struct catalog_options *options,

@@ -278,7 +278,7 @@ static void use_shadow(struct generation *g)
 }
 
 /* The first pool is counted here, and lb_serve() starts it. */
-static int lb_take(struct generation *g, struct generation *old, struct fn_error *reterr)
+static int take_pool(struct generation *g, struct generation *old, struct fn_error *reterr)
 {
     int r;
 
@@ -296,6 +296,20 @@ static int lb_take(struct generation *g, struct generation *old, struct fn_error
     g->refs++;
     generation_unref(old);
     return 0;
+}
+
+static int lb_take(struct generation *g, struct generation *old, struct fn_error *reterr)
+{
+    int r = catalog_admit(g->node->catalog, g->catalog, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    r = take_pool(g, old, reterr);
+    if (r < 0) {
+        catalog_dismiss(g->node->catalog, g->catalog);
+    }
+    return r;
 }
 
 static int lb_use(struct generation *g)

@@ -1,10 +1,11 @@
 /* Memory that ends while a configuration is read, at each place once: the node is told, or has all
  * that the file says. A list that lost an item, or a number that became a text, would be neither.
  */
+#include "../lib/poor.h"
+
 #include <config/config_int.h>
 
 #include <check.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,52 +52,6 @@ static char *const variables[] = { pad,
                                    "DOCKER_HOST=unix:///x",
                                    "FN_LOG_LEVELL=1",
                                    NULL };
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-static unsigned left; /* allocations until one fails; 0: none does */
-static bool failed;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-char *__wrap_strdup(const char *s);
-
-static bool ends_here(void)
-{
-    bool now = left == 1;
-
-    left -= left > 0;
-    if (now) {
-        failed = true;
-        errno = ENOMEM;
-    }
-    return now;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return ends_here() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return ends_here() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    return ends_here() ? NULL : __real_realloc(p, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-    return ends_here() ? NULL : __real_strdup(s);
-}
 
 /* ---- what a configuration says --------------------------------------------------------------- */
 
@@ -196,12 +151,12 @@ static bool load(unsigned n, struct buf *said, struct buf *told, int *ret)
 {
     struct conf_problems p;
     struct config *c = NULL;
+    bool hit;
 
     conf_problems_init(&p);
-    failed = false;
-    left = n;
+    poor_begin(n);
     *ret = config_load(path, variables, &c, &p);
-    left = 0;
+    hit = poor_end();
     ck_assert_msg(!*ret == (p.n == 0), "number %u: %d with %u problems: %s", n, *ret, p.n,
                   buf_text(&p.text));
     ck_assert_msg((*ret == FN_E_EXHAUSTED) == !c, "number %u: %d", n, *ret);
@@ -211,7 +166,7 @@ static bool load(unsigned n, struct buf *said, struct buf *told, int *ret)
     }
     config_destroy(c);
     conf_problems_finish(&p);
-    return failed;
+    return hit;
 }
 
 /* The rest of `a` behind what both begin with; NULL: they are the same. */

@@ -1,5 +1,6 @@
 /* The catalog against a scripted API node: paths, single flight, age, stale values, not found. */
 #include "fixture.h"
+#include "../lib/poor.h"
 #include "suites.h"
 
 #include <model/call.h>
@@ -316,6 +317,14 @@ static struct catalog *of_file(const char *id, const char *image)
     return c;
 }
 
+static void reload(struct catalog *given)
+{
+    struct fn_error e = ERR_INIT;
+
+    ck_assert_int_eq(catalog_admit(catalog, given, &e), 0);
+    catalog_replace(catalog, given);
+}
+
 static void expect_image(struct engage_attempt *a, const char *image)
 {
     char text[64];
@@ -332,11 +341,11 @@ START_TEST(replaced)
     struct client *next;
 
     load();
-    catalog_replace(catalog, of_file("G", "one"));
+    reload(of_file("G", "one"));
     c = invoke("G");
     a = fake_engage_last(&fe);
     expect_image(a, "one");
-    catalog_replace(catalog, of_file("G", "two"));
+    reload(of_file("G", "two"));
     done(invoke("F"));
     ck_assert_int_eq(n_api, 2); /* F is still known */
     expect_image(a, "one");
@@ -344,12 +353,61 @@ START_TEST(replaced)
     expect_image(fake_engage_last(&fe), "two");
     done(next);
     done(c);
-    catalog_replace(catalog, of_file(NULL, NULL));
+    reload(of_file(NULL, NULL));
     c = invoke("G"); /* the API node may know it */
     ck_assert_int_eq(n_api, 3);
     api_answer(2, 404, "");
     ck_assert_int_eq(c->status, 404);
     done(c);
+}
+END_TEST
+
+/* Without memory for one of its functions a reload is refused, and nothing of it is left. */
+START_TEST(replaced_without_memory)
+{
+    struct fn_error e = ERR_INIT;
+    bool hit = true;
+    struct client *c;
+
+    reload(of_file("G", "one"));
+    for (unsigned n = 1; hit; n++) {
+        struct catalog *given = of_file("H", "two");
+        int r;
+
+        poor_begin(n);
+        r = catalog_admit(catalog, given, &e);
+        hit = poor_end();
+        ck_assert_int_eq(r, hit ? FN_E_EXHAUSTED : 0);
+        if (hit) {
+            catalog_destroy(given);
+            c = invoke("G");
+            expect_image(fake_engage_last(&fe), "one");
+            done(c);
+        } else {
+            catalog_replace(catalog, given);
+        }
+        ck_assert_uint_lt(n, 100);
+    }
+    c = invoke("H");
+    expect_image(fake_engage_last(&fe), "two");
+    done(c);
+    reload(of_file("G", "three"));
+    c = invoke("G");
+    expect_image(fake_engage_last(&fe), "three");
+    done(c);
+}
+END_TEST
+
+/* What was admitted and is not used is gone: the API node is asked for it. */
+START_TEST(admitted_and_dismissed)
+{
+    struct catalog *given = of_file("F", "file");
+    struct fn_error e = ERR_INIT;
+
+    ck_assert_int_eq(catalog_admit(catalog, given, &e), 0);
+    catalog_dismiss(catalog, given);
+    catalog_destroy(given);
+    load();
 }
 END_TEST
 
@@ -359,12 +417,12 @@ START_TEST(replaced_while_it_loads)
     struct client *waits = invoke("F");
     struct client *c;
 
-    catalog_replace(catalog, of_file("F", "file"));
+    reload(of_file("F", "file"));
     c = invoke("F");
     expect_image(fake_engage_last(&fe), "file");
     done(c);
-    catalog_replace(catalog, of_file(NULL, NULL));
-    catalog_replace(catalog, of_file("F", "again"));
+    reload(of_file(NULL, NULL));
+    reload(of_file("F", "again"));
     api_answer(0, 200, FN_JSON);
     api_answer(1, 200, APP_JSON);
     expect_image(fake_engage_last(&fe), "again");
@@ -512,7 +570,8 @@ Suite *catalog_suite(void)
         two_requests_then_none, trigger_path, dots_do_not_reach_the_api_node,
         no_function_gets_the_config_of_another_app, refreshed_after_five_seconds, stale_while_down,
         cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
-        replaced, replaced_while_it_loads, the_api_node_is_taken_away,
+        replaced, replaced_without_memory, admitted_and_dismissed,
+        replaced_while_it_loads, the_api_node_is_taken_away,
         asks_again_from_the_answer, full_while_answering, replaced_or_cancelled_while_answering,
     };
     Suite *s = suite_create("lb catalog");
