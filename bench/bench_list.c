@@ -121,7 +121,7 @@ static void *manage(void *arg)
 {
     static const struct rpc_method methods[] = {
         { "/fnd.Pool/Watch", on_watch }, { "/fnd.Pool/Advertise", on_advertise }, { NULL, NULL } };
-    static const struct rpc_service service = { methods, on_gone, NULL };
+    static const struct rpc_service service = { methods, on_gone, NULL, NULL };
     struct rpc_config c = RPC_CONFIG_INIT;
     struct rpc_server *server;
     struct rpc *rpc;

@@ -17,12 +17,16 @@
 #define IDENTITY_MAX 256
 #define WATCHES_MAX 4096u
 #define NOTES_MAX 16u /* of one answer */
+#define WATCH_PATIENCE_NS (30 * ENV_S) /* with a watcher that reads nothing */
 
-/* One watching load balancer; its groups are those of the request. */
+/* One watching load balancer; its groups are those of the request. What there is no room for is
+ * due, and told as it is by then, so that a watch never has more in memory than its stream may. */
 struct watch {
     LIST_ENTRY(watch) link;
     struct rpc_incoming *in;
     Fnd__WatchRequest *request;
+    int64_t full_ns; /* since when there is no room; 0: there is */
+    bool due[];      /* of each group of the request */
 };
 
 struct npm_service {
@@ -49,7 +53,7 @@ static void send_packed(struct rpc_incoming *in, const ProtobufCMessage *m, bool
     }
     free(data);
     if (last || r < 0) {
-        rpc_incoming_end(in, r < 0 ? GRPC_EXHAUSTED : GRPC_OK, r < 0 ? "too slow" : NULL);
+        rpc_incoming_end(in, r < 0 ? GRPC_EXHAUSTED : GRPC_OK, r < 0 ? "out of memory" : NULL);
     }
 }
 
@@ -250,42 +254,90 @@ static void watch_end(struct npm_service *s, struct watch *w, int status, const 
     rpc_incoming_end(in, status, text);
 }
 
-static bool watches(const struct watch *w, const char *group)
+/* The group's place in the request; SIZE_MAX: it is not watched. */
+static size_t watch_find(const struct watch *w, const char *group)
 {
     for (size_t i = 0; i < w->request->n_groups; i++) {
         if (strcmp(w->request->groups[i], group) == 0) {
-            return true;
+            return i;
         }
     }
-    return false;
+    return SIZE_MAX;
 }
 
 /* False: the watch has ended. Its load balancer begins another one, and is told all there is. */
 static bool watch_send(struct npm_service *s, struct watch *w, const struct packed *m)
 {
-    if (!m->data) {
+    if (!m->data || rpc_incoming_send(w->in, m->data, m->len) < 0) {
         watch_end(s, w, GRPC_EXHAUSTED, "out of memory");
-        return false;
-    }
-    if (rpc_incoming_send(w->in, m->data, m->len) < 0) {
-        log_stranger(FN_LOG_WARN,
-                     "a load balancer does not read its membership: its watch is ended", "lb",
-                     w->request->lb_id);
-        watch_end(s, w, GRPC_EXHAUSTED, "the watcher is too slow");
         return false;
     }
     return true;
 }
 
-static bool watch_tell(struct npm_service *s, struct watch *w, const char *group)
+/* Room for one more message? If not, watch_on_room() follows. */
+static bool watch_has_room(struct npm_service *s, struct watch *w)
 {
-    struct packed m;
-    bool lives;
+    bool room = rpc_incoming_has_room(w->in);
 
-    membership_pack(s, group, &m);
-    lives = watch_send(s, w, &m);
-    free(m.data);
-    return lives;
+    if (room) {
+        w->full_ns = 0;
+    } else if (w->full_ns == 0) {
+        w->full_ns = env_now_ns(s->env);
+    }
+    return room;
+}
+
+/* Tells of the groups that are due, as far as there is room. */
+static void watch_tell_due(struct npm_service *s, struct watch *w)
+{
+    for (size_t i = 0; i < w->request->n_groups; i++) {
+        struct packed m;
+        bool lives;
+
+        if (!w->due[i]) {
+            continue;
+        }
+        if (!watch_has_room(s, w)) {
+            return;
+        }
+        w->due[i] = false;
+        membership_pack(s, w->request->groups[i], &m);
+        lives = watch_send(s, w, &m);
+        free(m.data);
+        if (!lives) {
+            return;
+        }
+    }
+}
+
+static void watch_on_room(void *ud, struct rpc_incoming *in)
+{
+    struct watch *w = rpc_incoming_get(in);
+
+    if (w) {
+        w->full_ns = 0; /* it reads */
+        watch_tell_due(ud, w);
+    }
+}
+
+/* The i-th group has other members, which are in *m as soon as somebody has room for them. */
+static void watch_published(struct npm_service *s, struct watch *w, size_t i, struct packed *m)
+{
+    if (watch_has_room(s, w)) {
+        if (!m->data) {
+            membership_pack(s, w->request->groups[i], m);
+        }
+        w->due[i] = false;
+        watch_send(s, w, m);
+    } else if (env_now_ns(s->env) - w->full_ns <= WATCH_PATIENCE_NS) {
+        w->due[i] = true;
+    } else {
+        log_stranger(FN_LOG_WARN,
+                     "a load balancer does not read its membership: its watch is ended", "lb",
+                     w->request->lb_id);
+        watch_end(s, w, GRPC_EXHAUSTED, "the watcher is too slow");
+    }
 }
 
 void npm_service_published(struct npm_service *s, const char *group)
@@ -294,12 +346,11 @@ void npm_service_published(struct npm_service *s, const char *group)
     struct watch *w, *next;
 
     for (w = LIST_FIRST(&s->watches); w; w = next) {
+        size_t i = watch_find(w, group);
+
         next = LIST_NEXT(w, link);
-        if (watches(w, group)) {
-            if (!m.data) {
-                membership_pack(s, group, &m);
-            }
-            watch_send(s, w, &m);
+        if (i != SIZE_MAX) {
+            watch_published(s, w, i, &m);
         }
     }
     free(m.data);
@@ -320,6 +371,21 @@ static void keep_known(struct npm_service *s, Fnd__WatchRequest *q)
     q->n_groups = n;
 }
 
+static void watch_begin(struct npm_service *s, struct watch *w, struct rpc_incoming *in,
+                        Fnd__WatchRequest *q)
+{
+    keep_known(s, q);
+    w->in = in;
+    w->request = q;
+    rpc_incoming_set(in, w);
+    LIST_INSERT_HEAD(&s->watches, w, link);
+    s->n_watches++;
+    for (size_t i = 0; i < q->n_groups; i++) {
+        w->due[i] = is_learnt(npm_manager_group(s->manager, q->groups[i]));
+    }
+    watch_tell_due(s, w);
+}
+
 /* Unknown groups are passed over, or one function's word about its group would cost the others
  * theirs; the answer to demand tells of them. */
 static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t len)
@@ -337,25 +403,15 @@ static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t
         fnd__watch_request__free_unpacked(q, NULL);
         return;
     }
-    w = q && s->n_watches < WATCHES_MAX ? calloc(1, sizeof(*w)) : NULL;
+    w = q && s->n_watches < WATCHES_MAX ? calloc(1, sizeof(*w) + q->n_groups * sizeof(*w->due))
+                                        : NULL;
     if (!w) {
         rpc_incoming_end(in, q ? GRPC_EXHAUSTED : GRPC_INVALID,
                          q ? "too many watches" : "not a WatchRequest");
         fnd__watch_request__free_unpacked(q, NULL);
         return;
     }
-    keep_known(s, q);
-    w->in = in;
-    w->request = q;
-    rpc_incoming_set(in, w);
-    LIST_INSERT_HEAD(&s->watches, w, link);
-    s->n_watches++;
-    for (size_t i = 0; i < q->n_groups; i++) {
-        if (is_learnt(npm_manager_group(s->manager, q->groups[i])) &&
-            !watch_tell(s, w, q->groups[i])) {
-            return;
-        }
-    }
+    watch_begin(s, w, in, q);
 }
 
 static void service_on_gone(void *ud, struct rpc_incoming *in)
@@ -603,7 +659,7 @@ int npm_service_create(struct env *env, struct npm_manager *m, struct npm_servic
     }
     s->env = env;
     s->manager = m;
-    s->table = (struct rpc_service){ methods, service_on_gone, s };
+    s->table = (struct rpc_service){ methods, service_on_gone, s, watch_on_room };
     LIST_INIT(&s->watches);
     *ret = s;
     return 0;

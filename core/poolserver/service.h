@@ -1,8 +1,9 @@
 /* The wire side of a node pool manager: the historic NodePoolScaler and RunnerManager, and fnd.Pool
  * (proto/poolmanager.proto, proto/pool.proto).
  *
- * Answers come from what the manager knows, at once. A watcher that does not read is cut off and
- * comes back. With certificates, a load balancer may speak for itself only (NPM503). [loop] */
+ * Answers come from what the manager knows, at once. A watcher that reads slowly is told of each
+ * group's latest members only; one that reads nothing is cut off and comes back. With
+ * certificates, a load balancer may speak for itself only (NPM503). [loop] */
 #ifndef POOLSERVER_SERVICE_H
 #define POOLSERVER_SERVICE_H
 

@@ -51,12 +51,17 @@ struct rpc_service {
     /* The peer ended a call that was not answered; `in` is gone. */
     void (*gone)(void *ud, struct rpc_incoming *in);
     void *ud;
+    /* There is room again, of which rpc_incoming_has_room() said that there is none. NULL ok. */
+    void (*room)(void *ud, struct rpc_incoming *in);
 };
 
 /* Methods beside RunnerProtocol's; borrowed, for the life of the server. Once. */
 void rpc_server_serve(struct rpc_server *s, const struct rpc_service *service);
 
-/* FN_E_EXHAUSTED: RPC_QUEUE_MAX messages wait; the peer is slow. */
+/* Whether one more message may wait to be sent. False: RPC_QUEUE_MAX do; room() follows, unless the
+ * call ends before. */
+bool rpc_incoming_has_room(struct rpc_incoming *in);
+/* FN_E_EXHAUSTED: there is no room, or no memory. */
 int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len);
 /* The call is over and `in` gone for its owner. status: enum grpc_status; text may be NULL. */
 void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text);

@@ -421,7 +421,7 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->rpc = r;
     s->cb = cb;
     s->ud = ud;
-    s->runner = (struct rpc_service){ runner_methods, server_on_gone, s };
+    s->runner = (struct rpc_service){ runner_methods, server_on_gone, s, NULL };
     s->drained_task.cb = on_drained;
     s->cancel_task.cb = on_cancel;
     s->cancel_timer.cb = on_cancel_timer;

@@ -21,6 +21,7 @@ struct rpc_incoming {
     struct server_wait wait; /* for the message */
     bool called;
     bool owned;
+    bool full; /* its owner waits for room() */
     uint32_t entered;
     void *owner;
 };
@@ -87,16 +88,33 @@ void incoming_cancel(struct rpc_server *s, const char *text)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len)
+/* Those that the connection has taken wait no more. */
+static void service_drop_taken(struct rpc_incoming *in)
 {
     uint64_t taken = in->sent - rpc_stream_queued(in->stream);
-    uint64_t before = rpc_stream_queued(in->stream);
-    int r;
 
     while (in->n > 0 && in->ends[in->first] <= taken) {
         in->first = (in->first + 1) % RPC_QUEUE_MAX;
         in->n--;
     }
+}
+
+bool rpc_incoming_has_room(struct rpc_incoming *in)
+{
+    service_drop_taken(in);
+    in->full = in->n == RPC_QUEUE_MAX;
+    if (in->full) {
+        rpc_stream_want_writable(in->stream); /* small messages never pass its low mark */
+    }
+    return !in->full;
+}
+
+int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len)
+{
+    uint64_t before = rpc_stream_queued(in->stream);
+    int r;
+
+    service_drop_taken(in);
     if (in->n == RPC_QUEUE_MAX) {
         return FN_E_EXHAUSTED;
     }
@@ -143,6 +161,18 @@ static void on_half_closed(void *ud)
     call(ud, NULL, 0);
 }
 
+/* The connection took something; whether a whole message is looked at. */
+static void service_on_writable(void *ud)
+{
+    struct rpc_incoming *in = ud;
+
+    service_enter(in);
+    if (in->owned && in->full && in->service->room && rpc_incoming_has_room(in)) {
+        in->service->room(in->service->ud, in);
+    }
+    service_leave(in);
+}
+
 static void service_on_ended(void *ud, int status, const char *text, bool refused)
 {
     struct rpc_incoming *in = ud;
@@ -161,6 +191,7 @@ static void service_on_ended(void *ud, int status, const char *text, bool refuse
 
 static const struct rpc_stream_cb stream_cb = { .message = service_on_message,
                                                 .half_closed = on_half_closed,
+                                                .writable = service_on_writable,
                                                 .ended = service_on_ended };
 
 static void on_wait_expired(struct server_wait *w)

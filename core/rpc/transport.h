@@ -301,6 +301,13 @@ static inline void rpc_stream_wrote(struct rpc_stream *st)
     st->transport->stream_wrote(st);
 }
 
+/* Something waits: writable() is told when the connection has taken of it, and the low mark is
+ * reached or was never passed. */
+static inline void rpc_stream_want_writable(struct rpc_stream *st)
+{
+    st->out.was_full = true;
+}
+
 static inline bool rpc_stream_is_sent(const struct rpc_stream *st)
 {
     return st->transport->stream_is_sent(st);

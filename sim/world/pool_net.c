@@ -16,7 +16,7 @@
 #define PATIENCE_NS    (8 * ENV_S)
 #define PATH_MAX_BYTES 64
 
-enum packet_kind { PACKET_DATA, PACKET_END, PACKET_GONE };
+enum packet_kind { PACKET_DATA, PACKET_END, PACKET_GONE, PACKET_ROOM };
 
 struct packet {
     TAILQ_ENTRY(packet) link;
@@ -49,6 +49,7 @@ struct rpc_raw {
     bool client_open; /* it wants to hear more */
     bool called;      /* the manager has it */
     bool server_open; /* and did not end it */
+    bool full;        /* the manager waits for room */
     bool lost;        /* the manager is dead: nothing of it is heard any more */
     uint32_t busy;    /* depth of our own frames that still use it */
     char path[PATH_MAX_BYTES];
@@ -178,6 +179,10 @@ static void on_down(struct env_timer *t)
     if (!p) {
         return;
     }
+    if (c->full && !c->lost) {
+        c->full = false;
+        way_send(c, &c->up, PACKET_ROOM, 0, NULL, 0);
+    }
     if (p->kind == PACKET_END) {
         client_end(c, p->status, p->len ? p->data : NULL);
     } else {
@@ -227,6 +232,8 @@ static void on_up(struct env_timer *t)
     c->busy++;
     if (p->kind == PACKET_DATA) {
         call_begin(c, p);
+    } else if (p->kind == PACKET_ROOM && c->server_open) {
+        s->room(s->ud, &c->in);
     } else if (c->server_open) {
         c->server_open = false;
         s->gone(s->ud, &c->in);
@@ -302,6 +309,14 @@ void rpc_raw_close(struct rpc_raw *c)
 }
 
 /* ---- the server's table -------------------------------------------------------------------- */
+
+bool rpc_incoming_has_room(struct rpc_incoming *in)
+{
+    struct rpc_raw *c = call_of(in);
+
+    c->full = c->down.n >= RPC_QUEUE_MAX;
+    return !c->full;
+}
 
 int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len)
 {

@@ -12,7 +12,7 @@ static struct rpc_channel *channel;
 
 /* ---- the service ----------------------------------------------------------------------------- */
 
-static uint32_t gone_n;
+static uint32_t gone_n, rooms_n;
 static struct rpc_incoming *held;
 static char identity[128];
 
@@ -55,14 +55,44 @@ static void on_gone(void *ud, struct rpc_incoming *in)
     fixture_notify(f);
 }
 
+/* As many as there is room for. */
+static uint32_t left_n;
+
+static void send_left(struct rpc_incoming *in)
+{
+    while (left_n > 0 && rpc_incoming_has_room(in)) {
+        ck_assert_int_eq(rpc_incoming_send(in, "x", 1), 0);
+        left_n--;
+    }
+    if (left_n == 0) {
+        rpc_incoming_end(in, 0, NULL);
+    }
+}
+
+static void on_many(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    (void)ud;
+    (void)data;
+    (void)len;
+    send_left(in);
+}
+
+static void on_room(void *ud, struct rpc_incoming *in)
+{
+    (void)ud;
+    rooms_n++;
+    send_left(in);
+}
+
 static const struct rpc_method methods[] = {
+    { "/test.Service/Many", on_many },
     { "/test.Service/Echo", on_echo },
     { "/test.Service/Refuse", on_refuse },
     { "/test.Service/Watch", on_watch },
     { NULL, NULL },
 };
 
-static const struct rpc_service service = { methods, on_gone, NULL };
+static const struct rpc_service service = { methods, on_gone, NULL, on_room };
 
 /* ---- the caller ------------------------------------------------------------------------------ */
 
@@ -284,6 +314,24 @@ START_TEST(test_queue_is_bounded)
 }
 END_TEST
 
+/* More small messages at once than may wait: the rest goes when there is room, without a poll. */
+START_TEST(test_room_comes)
+{
+    enum { MANY = 10 * RPC_QUEUE_MAX + 3 };
+    struct heard h;
+
+    open_plain();
+    left_n = MANY;
+    rooms_n = 0;
+    run(&h, "/test.Service/Many", "", 5000);
+    ck_assert_msg(h.status == 0, "%d %s", h.status, h.why);
+    ck_assert_uint_eq(h.messages, MANY);
+    ck_assert_uint_gt(rooms_n, 0);
+    ck_assert_uint_eq(left_n, 0);
+    finish();
+}
+END_TEST
+
 START_TEST(test_nobody_there)
 {
     struct heard h;
@@ -380,6 +428,7 @@ TCase *raw_case(void)
     tcase_add_test(tc, test_closed_by_the_caller);
     tcase_add_test(tc, test_closed_channel_is_silent);
     tcase_add_test(tc, test_queue_is_bounded);
+    tcase_add_test(tc, test_room_comes);
     tcase_add_test(tc, test_nobody_there);
     tcase_add_test(tc, test_destroy_with_calls);
     tcase_add_test(tc, test_identity);
