@@ -1,0 +1,24 @@
+# Sourced: a seed is the same world, bit for bit, whoever compiled it. Needs $root.
+#
+# worlds_are_same BUILD ...   compares the hashes that fnd_sim of each build prints; at a difference, one
+#                             line says which build has another world than the first one, and 1
+
+WORLDS_SEEDS=1..20
+
+worlds_are_same() {
+    local build out first same=0
+    out=$(mktemp -d)
+    for build in "$@"; do
+        "$root/$build/fnd_sim" --hash --seeds $WORLDS_SEEDS 2>"$out/errors" | grep -E '^[0-9]+ [0-9a-f]{16}$' >"$out/$build" ||
+            { cat "$out/errors"; echo "worlds: $build/fnd_sim tells of none"; same=1; continue; }
+        first=${first:-$build}
+        if ! cmp -s "$out/$first" "$out/$build"; then
+            echo "worlds: $build has another one than $first: $(diff "$out/$first" "$out/$build" | sed -n '/^[<>]/p' | head -2 | tr '\n' ' ');" \
+                "repeat: $build/fnd_sim --hash --seeds $WORLDS_SEEDS"
+            same=1
+        fi
+    done
+    [ $same != 0 ] || echo "worlds: $(wc -l <"$out/$first") are the same in $*"
+    rm -rf "$out"
+    return $same
+}
