@@ -393,6 +393,7 @@ static bool mark_closing(struct fetch_streams *all, const struct fn_host *host, 
 void fetch_stream_close(struct fetch_streams *all, const struct fn_host *host, uint64_t id)
 {
     pthread_mutex_lock(&all->lock);
+    /* Broken by a plugin that closes a stream from inside its callback, which fn/host.h forbids. */
     assert(!all->has_thread || !pthread_equal(pthread_self(), all->thread));
     while (mark_closing(all, host, id)) {
         all->close_wanted = true;

@@ -125,6 +125,7 @@ static void fnsock_on_event(struct loop_fd *w, uint32_t events)
 
 int fnsock_adopt(struct fnsock *f, int fd)
 {
+    /* Broken by this room: a socket is adopted by one that has none. */
     assert(f->w.fd < 0);
     f->w = (struct loop_fd){ .fd = fd, .cb = fnsock_on_event };
     if (loop_fd_add(f->all->loop, &f->w, LOOP_READ, NULL) < 0) {
@@ -387,6 +388,7 @@ static void close_fnsock(struct fnsock *f)
     if (!f) {
         return;
     }
+    /* Broken by core/runner, if it closes one with a call, or twice. */
     assert(f->x.state == EXCHANGE_NONE && !f->closed);
     all = f->all;
     all->open_n--;
@@ -579,6 +581,7 @@ void fnsock_destroy(struct fnsock_if *f)
     if (!all) {
         return;
     }
+    /* Broken by core/runner, if a container still had its socket. */
     assert(all->open_n == 0);
     loop_fd_remove(all->loop, &all->inotify);
     env_timer_clear(all->env, &all->measure);

@@ -414,6 +414,7 @@ struct fnsock_exchange *fnsock_request_start(struct fnsock *f, const struct fnso
     struct buf in = x->in;
     uint32_t serial = x->serial;
 
+    /* Broken by core/runner: a container has one call at a time. */
     assert(x->state == EXCHANGE_NONE && !f->closed);
     buf_clear(&out);
     buf_clear(&in);
@@ -484,6 +485,7 @@ void fnsock_exchange_finish(struct fnsock_exchange *x)
 {
     struct fnsock *f = x->f;
 
+    /* Broken by core/runner, if it lets go of an exchange twice. */
     assert(x->state != EXCHANGE_NONE);
     if (x->state != EXCHANGE_ENDED) {
         fnsock_disconnect(f);
@@ -584,6 +586,7 @@ static bool pass(struct fnsock_exchange *x, const char *data, size_t len)
     uint32_t serial = x->serial;
     bool over = len > room;
 
+    /* Broken by this function alone, which counts no more than there is room for. */
     assert(!max || x->result.answer_bytes <= max);
     len = over ? (size_t)room : len;
     x->result.answer_bytes += len;

@@ -271,6 +271,7 @@ void life_init(struct rpc_life *l, const struct rpc_life_ops *ops,
 
 void life_finish(struct rpc_life *l)
 {
+    /* Broken by a transport that forgets a connection before its streams. */
     assert(l->streams_n == 0);
     env_undefer(l->env, &l->death);
     env_timer_clear(l->env, &l->timer);

@@ -124,10 +124,12 @@ void link_ref(struct engage_link *l)
 
 void link_unref(struct engage_link *l)
 {
+    /* Broken by this room, if it gave a reference back twice. */
     assert(l->refs > 0);
     if (--l->refs > 0) {
         return;
     }
+    /* Broken by this room: the owner and each attempt have a reference. */
     assert(l->closed && LIST_EMPTY(&l->attempts));
     peer_finish(&l->peer);
     free(l);
@@ -163,6 +165,7 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
 
 static void link_close(struct engage_link *l)
 {
+    /* Broken by an owner (core/place, core/npm) that closes a link twice. */
     assert(!l->closed);
     l->closed = true;
     env_timer_clear(l->rpc->env, &l->probe_timer);

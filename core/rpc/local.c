@@ -414,6 +414,7 @@ static void local_offer(struct pair *p)
     session_enter(&s->state, SESSION_OWNED);
     r = l->cb->on_try(l->ud, s, &s->try_call, s->deadline_ns, &s->ud);
     if (r < 0) {
+        /* Broken by a runner that refuses a session and ends it too. */
         assert(s->state == SESSION_OWNED);
         session_enter(&s->state, SESSION_OVER);
         env_timer_clear(l->env, &p->attempt.deadline);
@@ -462,6 +463,7 @@ static void on_session_task(struct env_task *t)
 
 static void session_more(struct engage_session *s)
 {
+    /* Broken by core/runner, if it asks behind the end of the body or of the session. */
     assert(session_has_owner(s->state) && !s->body_end);
     s->wanted = true;
     env_defer(of_session(s)->local->env, &s->task);
@@ -521,6 +523,7 @@ static int send_data(struct engage_session *s, const void *data, size_t len)
 /* What is queued may be read at any time: the deadline is one of the session. */
 static void session_end(struct pair *p, int status, const char *text)
 {
+    /* Broken by core/runner, if it ends a session twice. */
     assert(session_has_owner(p->session.state));
     session_enter(&p->session.state, SESSION_OVER);
     env_timer_clear(p->local->env, &p->attempt.deadline);
@@ -646,6 +649,7 @@ void local_destroy(struct local *l)
     if (!l) {
         return;
     }
+    /* Broken by core/node, if core/lb has not closed its attempts and links before. */
     assert(LIST_EMPTY(&l->pairs) && LIST_EMPTY(&l->links));
     env_undefer(l->env, &l->drain_task);
     local_readers_forget(l);

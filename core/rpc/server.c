@@ -22,8 +22,10 @@ void server_ref(struct rpc_server *s)
 
 void server_unref(struct rpc_server *s)
 {
+    /* Broken by this room, if it gave a reference back twice. */
     assert(s->refs > 0);
     if (--s->refs == 0 && s->closed) {
+        /* Broken by this room: each of them has a reference. */
         assert(LIST_EMPTY(&s->sessions) && LIST_EMPTY(&s->incoming) && LIST_EMPTY(&s->logs) &&
                LIST_EMPTY(&s->conns));
         free(s);
@@ -96,6 +98,7 @@ void rpc_server_drain(struct rpc_server *s, void (*done)(void *ud), void *ud)
 {
     struct server_conn *sc;
 
+    /* Broken by core/node, which drains once. */
     assert(!s->draining);
     s->draining = true;
     s->drained = done;
@@ -151,6 +154,7 @@ void rpc_server_close(struct rpc_server *s)
 {
     struct server_conn *sc;
 
+    /* Broken by core/node, which closes once. */
     assert(!s->closed);
     server_ref(s);
     s->closed = true;

@@ -130,6 +130,7 @@ void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text)
 {
     struct rpc_stream *st = in->stream;
 
+    /* Broken by an owner that ends a call twice, or after gone(). */
     assert(in->owned);
     service_enter(in);
     in->owned = false;
@@ -235,6 +236,7 @@ bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *pat
 
 void rpc_server_serve(struct rpc_server *s, const struct rpc_service *service)
 {
+    /* Broken by core/node, which has one service. */
     assert(!s->service);
     s->service = service;
 }

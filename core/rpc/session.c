@@ -151,6 +151,7 @@ static void session_send_start(struct engage_session *e, const struct engage_sta
 {
     struct buf *out;
 
+    /* Broken by core/runner, which has let go of a session that ended or is gone. */
     assert(session_has_owner(e->state));
     if (!e->stream) {
         return;
@@ -166,6 +167,7 @@ static int send_data(struct engage_session *e, const void *data, size_t len)
 {
     const char *p = data;
 
+    /* Broken by core/runner, which has let go of a session that ended or is gone. */
     assert(session_has_owner(e->state));
     if (!e->stream) {
         return 0;
@@ -186,6 +188,7 @@ static int send_data(struct engage_session *e, const void *data, size_t len)
 
 static void session_finish(struct engage_session *e, const struct engage_finished *f)
 {
+    /* Broken by core/runner, which has let go of a session that ended or is gone. */
     assert(session_has_owner(e->state));
     session_count_in(e);
     if (e->stream &&
@@ -198,6 +201,7 @@ static void session_finish(struct engage_session *e, const struct engage_finishe
 
 static void abort_session(struct engage_session *e, int grpc_status, const char *text)
 {
+    /* Broken by core/runner, which aborts with statuses of its own, and once. */
     assert(session_has_owner(e->state) && grpc_status != GRPC_OK);
     session_count_in(e);
     if (e->stream) {
@@ -238,6 +242,7 @@ static void session_offer(struct engage_session *e, struct wire_client_msg *m)
     session_enter(&e->state, SESSION_OWNED);
     r = s->cb->on_try(s->ud, e, &m->try_call, rpc_stream_deadline_ns(e->stream), &e->ud);
     if (r < 0) {
+        /* Broken by core/runner, which has let go of a session that ended or is gone. */
         assert(session_has_owner(e->state));
         session_close(e, -r, err_name(r));
     }
@@ -346,6 +351,7 @@ static void session_on_ended(void *ud, int status, const char *text, bool refuse
 
 static void session_more(struct engage_session *e)
 {
+    /* Broken by core/runner, if it asks behind the end of the body, of which it was told. */
     assert(session_has_owner(e->state) && !e->body_end);
     if (!e->wanted && e->stream) {
         e->wanted = true;

@@ -63,6 +63,7 @@ int wire_encode_try(struct scratch *s, const struct engage_try *t, struct buf *o
     TryCall call = TRY_CALL__INIT;
     TryCall__ExtensionsEntry *entries;
 
+    /* Broken by core/lb: JSON that it has written or read holds no NUL. */
     assert(strlen(t->call_json) == t->call_json_len);
     scratch_reset(s);
     call.models_call_json = wire_text(s, t->call_json);

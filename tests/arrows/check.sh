@@ -396,6 +396,19 @@ out=$(find "$root/core/http" "$root/core/net" "$root/core/rpc" "$root/core/overr
     }' | sort -u | grep -vxFf "$root/tests/arrows/node-lines.txt")
 [ -z "$out" ] || complain "log lines that a stranger may cause: $out; expected log_stranger() or log_write_gated(), or a line in tests/arrows/node-lines.txt when only the node or its operator does"
 
+# An assertion where bytes of strangers arrive says who could break it; what bytes can break is an error.
+n=$((n + 1))
+out=$(find "$root/core/rpc" "$root/core/http" "$root/core/net" -name '*.[ch]' -exec awk '
+    FNR == 1 { told = 0 }
+    /(^|[^a-z_])assert\(/ {
+        asserts++
+        if (!told && !/Broken by /) print FILENAME ":" FNR
+    }
+    /\/\* Broken by / { told = 1 }
+    !/^ *(\/\*| \*)/ { told = 0 }
+    END { if (asserts == 0) print "no assertion in " FILENAME " and the others" }' {} +)
+[ -z "$out" ] || complain "assertions at $out; expected a comment before each: /* Broken by ... */"
+
 # Each error code that is told stands in the docs, and the other way round.
 n=$((n + 1))
 codes='(CFG|TLS|PLG|HTTP|LB|FN|RUN|NPM|SIM|DOC)[0-9]{3,4}'

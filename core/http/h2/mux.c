@@ -163,6 +163,7 @@ static int produce(struct mux *m)
         if (n <= 0) {
             return (int)n;
         }
+        /* Broken by nghttp2: its pieces are smaller, whatever a client's settings allow. */
         assert((size_t)n <= MUX_FRAME_BYTES);
         memcpy(p->out + p->out_len, data, (size_t)n);
         p->out_len += (size_t)n;

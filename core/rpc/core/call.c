@@ -262,6 +262,7 @@ void core_stream_close(struct rpc_stream *base)
 {
     struct core_stream *st = core_stream_of(base);
 
+    /* Broken by an owner in core/rpc that closes a stream twice. */
     assert(st->cb);
     core_call_enter(st);
     st->cb = NULL;
@@ -530,6 +531,7 @@ static grpc_byte_buffer *next_message(struct core_stream *st)
         return NULL;
     }
     len = frames_u32(at + 1);
+    /* Broken by core/rpc: what is queued are whole messages that it has framed. */
     assert(rpc_stream_queued(&st->base) >= RPC_PREFIX_BYTES + len);
     slice = grpc_slice_from_copied_buffer((const char *)at + RPC_PREFIX_BYTES, len);
     bytes = grpc_raw_byte_buffer_create(&slice, 1);
@@ -766,6 +768,7 @@ struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call
     struct core_conn *c = core_conn_of(base);
     struct core_stream *st = stream_create(c);
 
+    /* Broken by core/rpc: it asks in the same turn, in which no GOAWAY can come. */
     assert(rpc_conn_takes_calls(base));
     if (!st) {
         return NULL;

@@ -46,6 +46,7 @@ static void core_conn_free(struct rpc_life *l)
 {
     struct core_conn *c = container_of(l, struct core_conn, life);
 
+    /* Broken by this transport: streams end before their connection, whoever closed it. */
     assert(LIST_EMPTY(&c->streams));
     LIST_REMOVE(c, entry);
     if (c->dirty) {
@@ -237,6 +238,7 @@ static bool make_channel(struct core_conn *c, int far, const char *authority, bo
     args[n++] = integer(GRPC_ARG_ENABLE_RETRIES, 0);
     args[n++] = integer(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, INT_MAX);
     all.num_args = n;
+    /* Broken by who adds a line above. */
     assert(n <= ARGS_MAX);
     c->channel = grpc_channel_create_from_fd(authority, far, c->t->channel_creds, &all);
     return c->channel != NULL;
@@ -256,6 +258,7 @@ static bool make_server(struct core_conn *c, int far)
     args[n++] = integer(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)c->t->limits.streams_max);
     args[n++] = integer(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0); /* pump.c counts */
     all.num_args = n;
+    /* Broken by who adds a line above. */
     assert(n <= ARGS_MAX);
     s->t = c->t;
     s->conn = c;

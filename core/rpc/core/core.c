@@ -63,6 +63,7 @@ void core_op_began(struct core *t, struct core_op *op)
 
 bool core_begin(struct core *t, struct core_op *op, grpc_call *call, const grpc_op *ops, size_t n)
 {
+    /* Broken by this transport: it waits for the end of an operation before the next. */
     assert(!op->busy);
     core_op_began(t, op);
     if (grpc_call_start_batch(call, ops, n, op, NULL) != GRPC_CALL_OK) {

@@ -36,6 +36,7 @@ static void h2_destroy(struct transport *t)
     struct h2_conn *c;
 
     while ((c = LIST_FIRST(&h->conns))) {
+        /* Broken by core/node, if it destroyed the rpc from a callback. */
         assert(c->life.entered == 0);
         life_close(&c->life.base);
     }
@@ -71,6 +72,7 @@ static void h2_conn_free(struct rpc_life *l)
 {
     struct h2_conn *c = container_of(l, struct h2_conn, life);
 
+    /* Broken by this room: streams end before their connection, whoever closed it. */
     assert(LIST_EMPTY(&c->streams));
     LIST_REMOVE(c, entry);
     env_undefer(l->env, &c->flush);
@@ -177,6 +179,7 @@ static bool produce(struct h2_conn *c)
         if (n == 0) {
             return c->out_full;
         }
+        /* Broken by nghttp2: its pieces are smaller, whatever a peer's settings allow. */
         assert((size_t)n <= H2_OUT_BYTES - h->out_len);
         memcpy(h->out + h->out_len, data, (size_t)n);
         h->out_len += (size_t)n;

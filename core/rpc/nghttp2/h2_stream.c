@@ -182,6 +182,7 @@ void h2_stream_close(struct rpc_stream *base)
 {
     struct h2_stream *st = stream_of(base);
 
+    /* Broken by an owner in core/rpc that closes a stream twice. */
     assert(st->cb);
     stream_enter(st);
     st->cb = NULL;
@@ -535,6 +536,7 @@ void stream_refuse(struct h2_stream *st, const char *http_status)
     nghttp2_nv nv[1] = { text_nv(":status", 7, http_status, strlen(http_status),
                                  NGHTTP2_NV_FLAG_NO_COPY_NAME) };
 
+    /* Broken by h2_recv.c, if it refused a request after it had been handed over. */
     assert(st->server && !st->headers_out);
     st->end_wanted = st->headers_out = true;
     if (is_live(st)) {
@@ -607,6 +609,7 @@ struct rpc_stream *h2_stream_open(struct rpc_conn *base, const struct rpc_call *
     struct h2_conn *c = conn_of(base);
     struct h2_stream *st = stream_create(c, 0);
 
+    /* Broken by core/rpc: it asks in the same turn, in which no GOAWAY can come. */
     assert(rpc_conn_takes_calls(base));
     if (!st) {
         return NULL;
