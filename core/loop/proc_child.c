@@ -113,10 +113,11 @@ IN_CHILD static int bind_dir(struct launch *l, int from_fd)
              child_mount(path, l->spec->bind_to, NULL, MS_BIND, NULL)) < 0) {
         return -1;
     }
-    /* A bind of a read-only mount is read-only itself. */
+    /* A bind of a read-only mount is read-only itself. The flags given here are all that are left:
+     * those of the mount beneath are not inherited, and it may be a plain folder of the disk. */
     return step(l, "mount its socket directory writable",
                 child_mount(NULL, l->spec->bind_to, NULL,
-                            MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV, NULL));
+                            MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL));
 }
 
 IN_CHILD static int make_mounts(struct launch *l)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst"
@@ -282,6 +283,38 @@ static int fragments(struct fdk_call *call, const char *arg)
     return fdk_answer_printf(call, "%llu fragments\n", (unsigned long long)written);
 }
 
+static _Noreturn void become(const char *path)
+{
+    char *argv[] = {(char *)path, NULL};
+
+    (void)execve(path, argv, environ);
+    _exit(errno);
+}
+
+/* A program beside the socket, a place that only sockets are for. */
+static int run_beside(struct fdk_call *call, const char *arg)
+{
+    static const char script[] = "#!/bin/sh\nexit 0\n";
+    char path[PATH_MAX];
+    int status = 0;
+    pid_t pid = -1;
+    int fd;
+
+    (void)arg;
+    (void)snprintf(path, sizeof(path), "%s.program", listener_path());
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0700);
+    if (fd < 0 || write(fd, script, sizeof(script) - 1) < 0 || close(fd) < 0)
+        return fdk_answer_printf(call, "cannot write: %s\n", strerror(errno));
+    pid = fork();
+    if (pid == 0)
+        become(path);
+    if (pid < 0 || waitpid(pid, &status, 0) < 0)
+        return fdk_answer_printf(call, "cannot start: %s\n", strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return fdk_answer_printf(call, "ran\n");
+    return fdk_answer_printf(call, "refused: %s\n", strerror(WEXITSTATUS(status)));
+}
+
 static const struct {
     const char *name;
     int (*act)(struct fdk_call *call, const char *arg);
@@ -300,6 +333,7 @@ static const struct {
     {"log-flood", log_flood, "[lines]: write that many lines, then answer"},
     {"log-line", log_line, "[bytes]: write one line of that size, then answer"},
     {"fragments", fragments, "[n]: write that many far bytes of a file beside the socket"},
+    {"run-beside", run_beside, "write a program beside the socket and run it"},
     {"symlink-swap", symlink_swap, "[target]: re-point the socket, answer, close"},
 };
 

@@ -206,7 +206,7 @@ struct fn_proc_spec {
     const char *const *argv; /* NULL ends; argv[0] is an absolute path */
     const char *const *env;  /* NULL ends */
     const char *cwd;
-    const char *bind_from;   /* host directory shown at bind_to inside, or NULL */
+    const char *bind_from;   /* host directory shown at bind_to inside, noexec; or NULL */
     const char *bind_to;
     uint32_t uid;            /* 0 = unchanged */
     uint32_t gid;

@@ -61,6 +61,14 @@ describe('the directory of a socket', () => {
     await stop()
   })
 
+  it('holds no programs: what a function writes there cannot be run, with a tmpfs or without', { skip: notRoot }, async () => {
+    for (const runner of ['', 'iofs_tmpfs: false']) {
+      const { lb, stop } = await startCluster({ functions, runnerOptions: { runner } })
+      assert.equal((await invoke(lb, fnId('misbehave'), 'run-beside')).text, 'refused: Permission denied\n', runner)
+      await stop()
+    }
+  })
+
   it('is a tmpfs in containers of the engine too', { skip: noEngine || notRoot }, async () => {
     const owner = `e2e-sockets-${process.pid}`
     const { lb, runners: [runner], stop } = await startCluster({ functions: { hello: { image: 'fnd/hello:latest', memory: 64 } },
@@ -68,6 +76,7 @@ describe('the directory of a socket', () => {
     assert.equal((await invoke(lb, fnId('hello'))).status, 200)
     assert.equal(statfsSync(socketDirs(runner)[0]).type, TMPFS_MAGIC)
     const pid = docker('inspect', '-f', '{{.State.Pid}}', docker('ps', '-q', '--filter', `label=io.fnd.owner=${owner}`))
+    assert.match(readFileSync(`/proc/${pid}/mountinfo`, 'utf8'), / \/tmp\/iofs \S*noexec/)
     const fd = openSync(`/proc/${pid}/root/tmp/iofs/full`, 'w')
     const piece = Buffer.alloc(65536)
     assert.throws(() => { for (let i = 0; i < 64; i++) writeSync(fd, piece) }, { code: 'ENOSPC' })

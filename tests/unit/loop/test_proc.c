@@ -266,13 +266,14 @@ START_TEST(the_child_sees_its_own_world)
     ck_assert_int_eq(chmod(dir, 0777), 0);
     run("echo pid $$; id -u; ls /tmp; touch /tmp/iofs/made && echo bound; touch /tmp/x && echo "
         "tmp; "
-        "touch /var/x 2>/dev/null || echo ro; grep NoNewPrivs /proc/self/status; "
+        "touch /var/x 2>/dev/null || echo ro; cp /bin/true /tmp/iofs/program; "
+        "/tmp/iofs/program; echo run $?; rm /tmp/iofs/program; grep NoNewPrivs /proc/self/status; "
         "ls /sys/class/net | grep -v lo; ls /proc | grep -c '^[0-9]*$'",
         SPEC(.flags = FN_PROC_NEW_PID | FN_PROC_NEW_MOUNT | FN_PROC_NEW_NET | FN_PROC_NEW_IPC |
                       FN_PROC_NO_NEW_PRIVS | FN_PROC_READONLY,
              .bind_from = dir, .bind_to = "/tmp/iofs", .uid = 1000, .gid = 1000,
              .cgroup_name = "test-world"));
-    ck_assert_msg(strstr(seen.out[1], "pid 1\n1000\niofs\nbound\ntmp\nro\n") != NULL, "%s%s",
+    ck_assert_msg(strstr(seen.out[1], "pid 1\n1000\niofs\nbound\ntmp\nro\nrun 126\n") != NULL, "%s%s",
                   seen.out[1], seen.out[2]);
     ck_assert_ptr_nonnull(strstr(seen.out[1], "NoNewPrivs:\t1"));
     snprintf(path, sizeof(path), "%s/made", dir);
