@@ -11,12 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define STRICT (1u << 31) /* refused with hardening: strict alone */
-
-static const struct {
-    const char *name;
-    uint32_t unless; /* one of these HARDEN_* is allowed */
-} refused[] = {
+static const struct filter_call refused[] = {
     /* the kernel itself */
     { "kexec_load", 0 },
     { "kexec_file_load", 0 },
@@ -47,7 +42,7 @@ static const struct {
     { "add_key", HARDEN_CHILDREN },
     { "request_key", HARDEN_CHILDREN },
     { "keyctl", HARDEN_CHILDREN },
-    { "io_uring_setup", STRICT },
+    { "io_uring_setup", FILTER_STRICT },
 /* other processes; the leak check of a sanitizer traces its own */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     { "ptrace", HARDEN_CHILDREN },
@@ -73,8 +68,10 @@ static const struct {
     { "setdomainname", HARDEN_CHILDREN },
 };
 
-static const uint64_t namespaces[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
-                                       CLONE_NEWUSER, CLONE_NEWPID,   CLONE_NEWNET };
+/* The bit of CLONE_NEWTIME is part of a signal's number for clone(), of none that there is. */
+static const uint64_t namespaces[] = { CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS,
+                                       CLONE_NEWIPC,  CLONE_NEWUSER,   CLONE_NEWPID,
+                                       CLONE_NEWNET,  CLONE_NEWTIME };
 
 /* Programs of the machine's other word size pass the same filter. */
 #if defined(__x86_64__)
@@ -85,6 +82,17 @@ static const uint32_t also[] = { SCMP_ARCH_ARM };
 #error "expected x86-64 or arm64"
 #endif
 
+const struct filter_call *filter_calls(size_t *ret_n)
+{
+    *ret_n = sizeof(refused) / sizeof(refused[0]);
+    return refused;
+}
+
+bool filter_refuses(const struct filter_call *call, uint32_t may, bool strict)
+{
+    return !(call->unless & may) && (strict || !(call->unless & FILTER_STRICT));
+}
+
 /* One that this kernel's headers do not know cannot be called by that name either. */
 static int refuse_calls(scmp_filter_ctx f, uint32_t may, bool strict)
 {
@@ -93,8 +101,7 @@ static int refuse_calls(scmp_filter_ctx f, uint32_t may, bool strict)
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]) && r == 0; i++) {
         int nr = seccomp_syscall_resolve_name(refused[i].name);
 
-        if (nr != __NR_SCMP_ERROR && !(refused[i].unless & may) &&
-            (strict || !(refused[i].unless & STRICT))) {
+        if (nr != __NR_SCMP_ERROR && filter_refuses(&refused[i], may, strict)) {
             r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), nr, 0);
         }
     }
