@@ -135,13 +135,24 @@ static void check_proxies(struct config *c, struct conf_problems *p)
     }
 }
 
+/* For messages: a password is nobody's to read. */
+static const char *without_user(struct config *c, const char *url)
+{
+    const char *at = strrchr(url, '@');
+    size_t scheme = strcspn(url, ":");
+
+    return !at ? url
+               : arena_printf(&c->priv->arena, "%.*s://...%s",
+                              strncmp(url + scheme, "://", 3) == 0 ? (int)scheme : 0, url, at);
+}
+
 static void check_log(struct config *c, struct conf_problems *p)
 {
     const char *dest_rule = log_dest_refused(c->log->dest);
     const char *prefix_rule = log_prefix_refused(c->log->prefix);
 
     if (dest_rule) {
-        config_refuse(c, SECTION_LOG, "dest", c->log->dest, dest_rule, p);
+        config_refuse(c, SECTION_LOG, "dest", without_user(c, c->log->dest), dest_rule, p);
     }
     if (prefix_rule) {
         config_refuse(c, SECTION_LOG, "prefix", c->log->prefix, prefix_rule, p);
@@ -211,17 +222,6 @@ static const char *origin_of(struct config *c, const char *url)
                               (int)u.host_len, u.host);
 }
 
-/* For messages: a password is nobody's to read. */
-static const char *without_user(struct config *c, const char *url)
-{
-    const char *at = strrchr(url, '@');
-    size_t scheme = strcspn(url, ":");
-
-    return !at ? url
-               : arena_printf(&c->priv->arena, "%.*s://...%s",
-                              strncmp(url + scheme, "://", 3) == 0 ? (int)scheme : 0, url, at);
-}
-
 static void check_traces(struct config *c, struct conf_problems *p)
 {
     const struct trace_options *o = c->traces;
@@ -235,6 +235,9 @@ static void check_traces(struct config *c, struct conf_problems *p)
     } else if (url && !url_has_address(&u)) {
         config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
                       "a host, with a port of 1..65535 if it has one", p);
+    } else if (url && u.host != u.begin) { /* nobody would send it, and fnd check prints it */
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "a URL without user and password; a token belongs in traces.headers", p);
     }
     if (url && o->ca && strncmp(url, "https://", 8) != 0) {
         config_refuse(c, SECTION_TRACES, "ca", o->ca, "an endpoint with https:// for it", p);
@@ -289,6 +292,19 @@ static void check_api_url(struct config *c, struct conf_problems *p)
     }
 }
 
+static void check_public_url(struct config *c, struct conf_problems *p)
+{
+    const char *url = c->api->public_url;
+    struct url u;
+
+    if (url && !origin_of(c, url)) {
+        config_refuse(c, SECTION_API, "public_url", without_user(c, url), "http://host:port", p);
+    } else if (url && url_split(url, &u) == 0 && u.host != u.begin) {
+        config_refuse(c, SECTION_API, "public_url", without_user(c, url),
+                      "a URL without user and password: everybody is shown it", p);
+    }
+}
+
 /* Of another kind of database only the kind is shown: the rest has its password. */
 static void check_store(struct config *c, struct conf_problems *p)
 {
@@ -313,9 +329,6 @@ static void check_store(struct config *c, struct conf_problems *p)
             conf_problem(p, "CFG703", config_source_of(c, SECTION_API, "tokens"), "tokens: %s",
                          e.msg);
         }
-    }
-    if (c->api->public_url && !origin_of(c, c->api->public_url)) {
-        config_refuse(c, SECTION_API, "public_url", c->api->public_url, "http://host:port", p);
     }
 }
 
@@ -535,6 +548,7 @@ void config_check_values(struct config *c, struct conf_problems *p)
     check_buckets(c, p);
     check_admin(c, p);
     check_api_url(c, p);
+    check_public_url(c, p);
     check_store(c, p);
     check_order(c, SECTION_LB, "retry_min", place->retry_min_ns, "retry_max",
                 place->retry_max_ns, p);

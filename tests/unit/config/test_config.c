@@ -148,6 +148,15 @@ static const struct {
     { LB "lb: { api_url: \"http://me:secret@h:80\" }\n",
       "api_url, got \"http://...@h:80\"; expected http://host:port and nothing else\n" },
     { LB "lb: { api_url: \"http://me:secret@h:x\" }\n", "got \"http://...@h:x\"; expected" },
+    { LB "traces: { endpoint: \"http://me:secret@h:80/v1\" }\n",
+      "fn.yaml:3:21: endpoint, got \"http://...@h:80/v1\"; expected a URL without user and "
+      "password; a token belongs in traces.headers\n" },
+    { LB "traces: { endpoint: \"https://token@h/v1\" }\n", "got \"https://...@h/v1\"; expected" },
+    { LB "log: { dest: \"tcp://me:secret@h:514\" }\n", "dest, got \"tcp://...@h:514\"; expected" },
+    { LB "api: { public_url: \"http://me:secret@h:80\" }\n",
+      "public_url, got \"http://...@h:80\"; expected a URL without user and password: everybody is "
+      "shown it\n" },
+    { LB "api: { public_url: \"http://me:secret@h:x\" }\n", "got \"http://...@h:x\"; expected" },
     { LB "traces: { endpoint: \"http://me:secret@h:x/v1\" }\n",
       "endpoint, got \"http://...@h:x/v1\"; expected a host, with a port of 1..65535" },
     { LB "metrics: { latency_buckets: [1, 5, 2] }\n",
