@@ -357,58 +357,78 @@ static void tell_renewed(const struct node_tls_side *side, const struct tls_file
     buf_finish(&changes);
 }
 
-static bool look_at(struct node_tls *t, struct node_tls_side *side)
-{
-    struct fn_error e = ERR_INIT;
-    struct tls_files fresh;
-    uint64_t stamp = side->config ? stamp_of(side->config) : 0;
+/* What was read for a side, until its identity has it or refuses it. */
+struct renewal {
+    struct node_tls_side *side;
+    struct node_tls_side fresh; /* as the side will be */
+    bool there;                 /* else nothing changed, or it was refused */
+};
 
-    if (stamp == side->stamp) {
-        return false;
+static struct renewal renewal_begin(struct node_tls *t, struct node_tls_side *side)
+{
+    struct renewal n = { .side = side, .fresh = *side };
+    struct fn_error e = ERR_INIT;
+
+    n.fresh.stamp = side->config ? stamp_of(side->config) : 0;
+    n.there = n.fresh.stamp != side->stamp;
+    if (n.there && load_entry(side->config, env_wall_ns(t->env), &n.fresh.files, &e) < 0) {
+        refused(side, n.fresh.stamp, &e);
+        n.there = false;
     }
-    if (load_entry(side->config, env_wall_ns(t->env), &fresh, &e) < 0) {
-        refused(side, stamp, &e);
-        return false;
+    return n;
+}
+
+static struct net_tls renewal_tls(const struct renewal *n)
+{
+    return node_tls_of(n->there ? &n->fresh : n->side);
+}
+
+/* Only what is in force counts as read: what was not taken is read again at the next look. */
+static void renewal_end(struct node_tls *t, struct renewal *n, int result, const struct fn_error *e)
+{
+    if (n->there && result < 0) {
+        refused(n->side, n->fresh.stamp, e);
+        tls_files_finish(&n->fresh.files);
+    } else if (n->there) {
+        if (is_first(t, n->side)) {
+            tell_renewed(n->side, &n->fresh.files);
+        }
+        tls_files_finish(&n->side->files);
+        n->fresh.refused_stamp = 0;
+        n->fresh.alarm_days = 0;
+        n->fresh.crl_alarm = false;
+        *n->side = n->fresh;
     }
-    side->stamp = stamp;
-    side->refused_stamp = 0;
-    if (is_first(t, side)) {
-        tell_renewed(side, &fresh);
-    }
-    tls_files_finish(&side->files);
-    side->files = fresh;
-    side->alarm_days = 0;
-    side->crl_alarm = false;
-    return true;
 }
 
 static void look_at_own(struct node_tls *t, struct node_tls_side *side)
 {
+    struct renewal n = renewal_begin(t, side);
+    struct net_tls tls = renewal_tls(&n);
     struct fn_error e = ERR_INIT;
-    struct net_tls tls;
 
-    if (look_at(t, side)) {
-        tls = node_tls_of(side);
-        if (net_identity_renew(side->identity, &tls, &e) < 0) {
-            refused(side, side->stamp, &e);
-        }
+    renewal_end(t, &n, n.there ? net_identity_renew(side->identity, &tls, &e) : 0, &e);
+}
+
+static void look_at_rpc(struct node_tls *t)
+{
+    struct renewal client = renewal_begin(t, &t->client);
+    struct renewal server = renewal_begin(t, &t->server);
+    struct net_tls mine = renewal_tls(&client);
+    struct net_tls port = renewal_tls(&server);
+    struct fn_error e = ERR_INIT;
+    int r = 0;
+
+    if (t->rpc && (client.there || server.there)) {
+        r = rpc_renew(t->rpc, &mine, &port, &e);
     }
+    renewal_end(t, &server, r, &e);
+    renewal_end(t, &client, r, &e);
 }
 
 void node_tls_look(struct node_tls *t)
 {
-    bool server = look_at(t, &t->server);
-    bool client = look_at(t, &t->client);
-    struct fn_error e = ERR_INIT;
-    struct net_tls mine, port;
-
-    if (t->rpc && (server || client)) {
-        mine = node_tls_of(&t->client);
-        port = node_tls_of(&t->server);
-        if (rpc_renew(t->rpc, &mine, &port, &e) < 0) {
-            log_error("renewed certificates cannot be used", "error", e.msg);
-        }
-    }
+    look_at_rpc(t);
     for (uint32_t i = 0; i < sides_n(t); i++) {
         if (side_at(t, i)->identity) {
             look_at_own(t, side_at(t, i));

@@ -1,0 +1,274 @@
+/* Certificates that are renewed while there is no memory, at one place after the other: the old
+ * ones stay in force, and the next look takes the new ones, although their files did not change
+ * since. */
+#include "../lib/fake_env.h"
+#include "../net/certs.h"
+
+#include <admin/admin.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <http/server.h>
+#include <net/net_int.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tls/node_tls.h>
+#include <unistd.h>
+
+/* ---- memory, of the node and of OpenSSL ------------------------------------------------------ */
+
+static unsigned left; /* allocations until one fails; 0: none does */
+static bool failed;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+char *__real_strdup(const char *s);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+char *__wrap_strdup(const char *s);
+
+static bool ends_here(void)
+{
+    bool now = left == 1;
+
+    left -= left > 0;
+    if (now) {
+        failed = true;
+        errno = ENOMEM;
+    }
+    return now;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return ends_here() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return ends_here() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    return ends_here() ? NULL : __real_realloc(p, size);
+}
+
+char *__wrap_strdup(const char *s)
+{
+    return ends_here() ? NULL : __real_strdup(s);
+}
+
+static void *ssl_malloc(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return __wrap_malloc(size);
+}
+
+static void *ssl_realloc(void *p, size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return __wrap_realloc(p, size);
+}
+
+static void ssl_free(void *p, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(p);
+}
+
+/* ---- gRPC, which takes what it is given, or not ---------------------------------------------- */
+
+static unsigned rpc_asked, rpc_refuses;
+static char rpc_cert[4096]; /* taken last, of the server's side */
+
+int __wrap_rpc_renew(struct rpc *r, const struct net_tls *tls, const struct net_tls *tls_server,
+                     struct fn_error *reterr);
+
+int __wrap_rpc_renew(struct rpc *r, const struct net_tls *tls, const struct net_tls *tls_server,
+                     struct fn_error *reterr)
+{
+    (void)r;
+    (void)tls;
+    rpc_asked++;
+    if (rpc_refuses > 0) {
+        rpc_refuses--;
+        return err_set(reterr, FN_E_EXHAUSTED, "TLS: out of memory");
+    }
+    snprintf(rpc_cert, sizeof(rpc_cert), "%s", tls_server->cert_pem);
+    return 0;
+}
+
+/* ---- a node with one entry ------------------------------------------------------------------- */
+
+static struct {
+    char dir[32], cert[64], key[64], ca[64];
+    struct authority authority;
+    struct pair pairs[2];
+    int64_t stamp_s;
+    struct fake_env *env;
+    struct node_tls tls;
+} fx;
+
+static void write_file(const char *path, const char *text)
+{
+    const struct timespec times[2] = { { .tv_sec = fx.stamp_s }, { .tv_sec = fx.stamp_s } };
+    FILE *f = fopen(path, "w");
+
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+    ck_assert(chmod(path, 0600) == 0 && utimensat(AT_FDCWD, path, times, 0) == 0);
+}
+
+static void write_pair(const struct pair *p)
+{
+    fx.stamp_s++; /* the clock of a file system may stand still between two renewals */
+    write_file(fx.cert, p->cert);
+    write_file(fx.key, p->key);
+}
+
+static void open_node(bool of_web)
+{
+    static struct config_tls entry;
+    static struct http_port http;
+    static struct rpc_port grpc;
+    static struct admin_options admin;
+    static struct config c;
+    struct fn_error e = ERR_INIT;
+
+    entry = (struct config_tls){ .name = "web", .cert = fx.cert, .key = fx.key, .ca = fx.ca,
+                                 .server_name = "node" };
+    http = (struct http_port){ .tls = of_web ? "web" : NULL };
+    grpc = (struct rpc_port){ .server_tls = of_web ? NULL : "web",
+                              .client_tls = of_web ? NULL : "web" };
+    admin = (struct admin_options){ 0 };
+    c = (struct config){ .http = &http, .grpc = &grpc, .admin = &admin, .tls = &entry, .n_tls = 1 };
+    ck_assert_msg(node_tls_open(&fx.tls, &fx.env->env, &c, &e) == 0, "%s", e.msg);
+}
+
+static void setup(void)
+{
+    memset(&fx, 0, sizeof(fx));
+    strcpy(fx.dir, "/tmp/fnd-renew-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(fx.dir));
+    snprintf(fx.cert, sizeof(fx.cert), "%s/cert.pem", fx.dir);
+    snprintf(fx.key, sizeof(fx.key), "%s/key.pem", fx.dir);
+    snprintf(fx.ca, sizeof(fx.ca), "%s/ca.pem", fx.dir);
+    fx.stamp_s = 1000000000;
+    fx.env = fake_env_create();
+    fx.env->wall = (int64_t)time(NULL) * ENV_S;
+    authority_make(&fx.authority, "authority");
+    for (int i = 0; i < 2; i++) {
+        fx.pairs[i] = pair_make(&fx.authority, "node", "DNS:node", -1, 60);
+    }
+    write_file(fx.ca, fx.authority.pem);
+    write_pair(&fx.pairs[0]);
+    left = 0;
+    failed = false;
+    rpc_asked = rpc_refuses = 0;
+}
+
+static void teardown(void)
+{
+    node_tls_close(&fx.tls);
+    fake_env_destroy(fx.env);
+    pair_free(&fx.pairs[0]);
+    pair_free(&fx.pairs[1]);
+    authority_free(&fx.authority);
+    unlink(fx.cert);
+    unlink(fx.key);
+    unlink(fx.ca);
+    rmdir(fx.dir);
+}
+
+/* Of those that one renewal makes, some twenty thousand, most are of OpenSSL's tables of ciphers. */
+#define EACH   300 /* these one by one */
+#define STRIDE 97
+
+/* Of the certificate that the next client is shown. */
+static long serial_in_force(void)
+{
+    SSL_CTX *ctx = fx.tls.web.identity->server;
+
+    return ASN1_INTEGER_get(X509_get0_serialNumber(SSL_CTX_get0_certificate(ctx)));
+}
+
+START_TEST(a_renewal_without_memory_is_tried_again)
+{
+    const struct pair *old = &fx.pairs[0];
+    unsigned n;
+
+    open_node(true);
+    ck_assert_int_eq(serial_in_force(), old->serial);
+    for (n = 1, failed = true; failed; n += n < EACH ? 1 : STRIDE) {
+        const struct pair *next = old == &fx.pairs[0] ? &fx.pairs[1] : &fx.pairs[0];
+
+        write_pair(next);
+        failed = false;
+        left = n;
+        node_tls_look(&fx.tls);
+        left = 0;
+        ck_assert_int_eq(serial_in_force() == next->serial,
+                         strcmp(fx.tls.web.files.cert_pem, next->cert) == 0);
+        node_tls_look(&fx.tls);
+        ck_assert_msg(serial_in_force() == next->serial, "allocation %u is never made up for", n);
+        ck_assert_str_eq(fx.tls.web.files.cert_pem, next->cert);
+        old = next;
+    }
+    ck_assert_uint_gt(n, EACH);
+}
+END_TEST
+
+START_TEST(so_is_one_that_grpc_has_no_memory_for)
+{
+    const struct pair *next = &fx.pairs[1];
+
+    open_node(false);
+    fx.tls.rpc = (struct rpc *)&fx; /* only handed on */
+    node_tls_look(&fx.tls);
+    ck_assert_uint_eq(rpc_asked, 0); /* nothing changed */
+    write_pair(next);
+    rpc_refuses = 2;
+    for (unsigned look = 1; look <= 2; look++) {
+        node_tls_look(&fx.tls);
+        ck_assert_uint_eq(rpc_asked, look);
+        ck_assert_str_eq(fx.tls.server.files.cert_pem, fx.pairs[0].cert);
+        ck_assert_str_eq(fx.tls.client.files.cert_pem, fx.pairs[0].cert);
+    }
+    node_tls_look(&fx.tls);
+    ck_assert_uint_eq(rpc_asked, 3);
+    ck_assert_str_eq(rpc_cert, next->cert);
+    ck_assert_str_eq(fx.tls.server.files.cert_pem, next->cert);
+    ck_assert_str_eq(fx.tls.client.files.cert_pem, next->cert);
+    node_tls_look(&fx.tls);
+    ck_assert_uint_eq(rpc_asked, 3); /* once is enough */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tls_renew");
+    TCase *t = tcase_create("tls_renew");
+    SRunner *r;
+    int failures;
+
+    if (CRYPTO_set_mem_functions(ssl_malloc, ssl_realloc, ssl_free) != 1) {
+        fprintf(stderr, "OpenSSL has memory already\n");
+        return EXIT_FAILURE;
+    }
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, a_renewal_without_memory_is_tried_again);
+    tcase_add_test(t, so_is_one_that_grpc_has_no_memory_for);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    failures = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
