@@ -1,5 +1,6 @@
 /* Between npm_step() and the world: turns answers into events, carries out the actions that the
  * step orders, and arms the timer for its next one. */
+#include <npm/asks.h>
 #include <npm/figures.h>
 #include <npm/manager.h>
 
@@ -44,33 +45,6 @@ struct mgroup {
     uint32_t n_machines, cap_machines;
 };
 
-/* Each costs a connection: a fleet is asked bit by bit. A runner that does not answer holds its
- * place for seconds, so some places are for those that do, or have not been asked yet. */
-#define ASKS_MAX        64u
-#define ASKS_SILENT_MAX 48u
-
-/* Who is asked first. */
-enum urgency {
-    ASK_AT_ONCE, /* it answered last time, or was not asked yet */
-    ASK_BOOTING, /* it has not come up yet */
-    ASK_SILENT,  /* it fell silent */
-    URGENCIES_N
-};
-
-struct subject {
-    struct mgroup *group;
-    char host[NPM_ID_MAX + 1];
-};
-
-/* A question to a runner: waiting for its turn, or under way. Of each runner one at most waits. */
-struct question {
-    uint64_t ticket;
-    enum urgency urgency;
-    struct subject about;
-    TAILQ_ENTRY(question) link; /* while it waits, in `queued` too */
-    UT_hash_handle hh;          /* in `queued` by subject, or in `under_way` by ticket */
-};
-
 struct npm_manager {
     struct npm_deps deps;
     const struct fn_cplane_ops *ops;
@@ -79,11 +53,7 @@ struct npm_manager {
     struct mgroup *groups;
     uint32_t n_groups;
     uint64_t epoch;
-    uint64_t ticket_last;
-    TAILQ_HEAD(, question) waiting[URGENCIES_N];
-    struct question *queued;
-    struct question *under_way;
-    uint32_t n_silent; /* under way and not ASK_AT_ONCE */
+    struct asks asks;
     struct mgroup *by_name;
     uint32_t working; /* groups with a call under way */
     bool stopping;
@@ -343,114 +313,6 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
     }
 }
 
-/* ---- questions to runners -------------------------------------------------------------------- */
-
-static enum urgency urgency_of(const struct npm_host *h)
-{
-    if (h->silent_ns == 0) {
-        return ASK_AT_ONCE;
-    }
-    return h->state == NPM_BOOTING ? ASK_BOOTING : ASK_SILENT;
-}
-
-static struct question *next_question(struct npm_manager *m)
-{
-    int n = m->n_silent < ASKS_SILENT_MAX ? URGENCIES_N : ASK_AT_ONCE + 1;
-
-    for (int i = 0; i < n; i++) {
-        struct question *q = TAILQ_FIRST(&m->waiting[i]);
-
-        if (q) {
-            TAILQ_REMOVE(&m->waiting[i], q, link);
-            HASH_DEL(m->queued, q);
-            return q;
-        }
-    }
-    return NULL;
-}
-
-/* Takes the question. */
-static void unasked(struct question *q)
-{
-    npm_unasked(q->about.group->group, q->about.host,
-                env_now_ns(q->about.group->manager->deps.env));
-    free(q);
-}
-
-static void ask_next(struct npm_manager *m)
-{
-    const struct npm_host *h;
-    struct question *q;
-
-    while (!m->stopping && HASH_COUNT(m->under_way) < ASKS_MAX && (q = next_question(m))) {
-        h = npm_host_find(q->about.group->group, q->about.host);
-        if (!h || !h->address[0]) {
-            free(q); /* it went while its question waited */
-            continue;
-        }
-        HASH_ADD(hh, m->under_way, ticket, sizeof(q->ticket), q);
-        if (!table_has(q)) {
-            unasked(q);
-            continue;
-        }
-        if (m->deps.ask(m->deps.ud, h->address, q->ticket) < 0) {
-            HASH_DEL(m->under_way, q);
-            unasked(q);
-            continue;
-        }
-        m->n_silent += q->urgency != ASK_AT_ONCE;
-    }
-}
-
-static void manager_ask(struct mgroup *g, const struct npm_action *a)
-{
-    struct npm_manager *m = g->manager;
-    struct subject about = { .group = g };
-    struct question *q;
-
-    memcpy(about.host, a->id, strlen(a->id) + 1);
-    HASH_FIND(hh, m->queued, &about, sizeof(about), q);
-    if (q) {
-        return;
-    }
-    q = calloc(1, sizeof(*q));
-    if (!q) {
-        npm_unasked(g->group, a->id, env_now_ns(m->deps.env));
-        return;
-    }
-    q->ticket = ++m->ticket_last;
-    q->about = about;
-    q->urgency = urgency_of(npm_host_find(g->group, a->id));
-    HASH_ADD(hh, m->queued, about, sizeof(about), q);
-    if (!table_has(q)) {
-        unasked(q);
-        return;
-    }
-    TAILQ_INSERT_TAIL(&m->waiting[q->urgency], q, link);
-    ask_next(m);
-}
-
-void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_answer *answer)
-{
-    struct question *q;
-    struct npm_event e;
-
-    HASH_FIND(hh, m->under_way, &ticket, sizeof(ticket), q);
-    if (!q) {
-        return;
-    }
-    HASH_DEL(m->under_way, q);
-    m->n_silent -= q->urgency != ASK_AT_ONCE;
-    e = (struct npm_event){ .kind = answer->answered ? NPM_REPORTED : NPM_SILENT,
-                            .id = q->about.host,
-                            .active = answer->active,
-                            .mute = answer->mute,
-                            .fault = answer->fault };
-    manager_step(q->about.group, &e);
-    free(q);
-    ask_next(m);
-}
-
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Load balancers come again each second with what was refused or clamped: said every ten. */
@@ -518,7 +380,7 @@ static void carry_out(struct mgroup *g, const struct npm_action *a)
     struct npm_manager *m = g->manager;
 
     if (a->kind == NPM_DO_STATUS) {
-        manager_ask(g, a);
+        asks_add(&m->asks, g->group, g, a->id);
     } else if (a->kind == NPM_DO_PUBLISH) {
         m->deps.published(m->deps.ud, g->name);
     } else {
@@ -630,6 +492,23 @@ int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
         return 1;
     }
     return 0;
+}
+
+void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_answer *answer)
+{
+    struct asks_subject about;
+    struct npm_event e;
+
+    if (!asks_end(&m->asks, ticket, &about)) {
+        return;
+    }
+    e = (struct npm_event){ .kind = answer->answered ? NPM_REPORTED : NPM_SILENT,
+                            .id = about.host,
+                            .active = answer->active,
+                            .mute = answer->mute,
+                            .fault = answer->fault };
+    manager_step(about.ud, &e);
+    asks_next(&m->asks);
 }
 
 const struct npm_group *npm_manager_group(const struct npm_manager *m, const char *name)
@@ -844,9 +723,7 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     m->budget.request_last = m->epoch;
     m->wishes = npm_wishes_create();
     m->stopped_task.cb = manager_on_stopped;
-    for (int i = 0; i < URGENCIES_N; i++) {
-        TAILQ_INIT(&m->waiting[i]);
-    }
+    asks_init(&m->asks, m->deps.env, m->deps.ask, m->deps.ud);
     m->groups = calloc(names->n, sizeof(*m->groups));
     for (uint32_t i = 0; m->groups && r == 0 && i < names->n; i++) {
         r = open_group(m, &m->groups[i], names->items[i]);
@@ -878,6 +755,7 @@ void npm_manager_set_options(struct npm_manager *m, const struct npm_options *op
 void npm_manager_stop(struct npm_manager *m, void (*done)(void *ud), void *ud)
 {
     m->stopping = true;
+    asks_stop(&m->asks);
     m->stopped = done;
     m->stopped_ud = ud;
     for (uint32_t i = 0; i < m->n_groups; i++) {
@@ -891,20 +769,10 @@ void npm_manager_stop(struct npm_manager *m, void (*done)(void *ud), void *ud)
 
 void npm_manager_destroy(struct npm_manager *m)
 {
-    struct question *q, *next;
-
     if (!m) {
         return;
     }
-    HASH_ITER(hh, m->under_way, q, next)
-    {
-        HASH_DEL(m->under_way, q);
-        free(q);
-    }
-    m->n_silent = 0;
-    while ((q = next_question(m))) {
-        free(q);
-    }
+    asks_finish(&m->asks);
     HASH_CLEAR(hh, m->by_name);
     for (uint32_t i = 0; i < m->n_groups; i++) {
         struct mgroup *g = &m->groups[i];

@@ -178,7 +178,7 @@ export const mutants = [
   { name: 'N7', what: 'a runner that became active is not published', file: npm('group.c'), by: ['B16', 'B22'],
     text: '    g->published |= npm_is_listed(h);\n    h->since_ns', wrong: '    h->since_ns' },
   { name: 'N9', what: 'answers of runners are lost', file: npm('manager.c'), by: ['B16', 'B22'],
-    text: '    manager_step(q->about.group, &e);\n    free(q);', wrong: '    (void)e;\n    free(q);' },
+    text: '    manager_step(about.ud, &e);', wrong: '    (void)e;' },
   { name: 'N11', what: 'a call to the control plane that failed is under way for ever', file: npm('manager.c'), by: ['B16', 'B22', 'B15'],
     text: '    if (!m->stopping) {\n        tell_answer(g);', wrong: '    if (!m->stopping && g->result >= 0) {\n        tell_answer(g);' },
   { name: 'N12', what: 'each request has the id of the last one', file: npm('scale.c'), by: ['B16', 'B22'],
