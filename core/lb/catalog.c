@@ -9,6 +9,7 @@
  * MISSING_TTL_NS. Of entries without a function, which strangers make up, the last STRANGERS_MAX
  * are kept. */
 #include <lb/catalog.h>
+#include <lb/catalog_changes.h>
 #include <lb/lookups.h>
 
 #include <assert.h>
@@ -28,7 +29,6 @@
 #define STRANGERS_MAX     4096u
 #define SWEEP_INTERVAL_NS (60 * ENV_S)
 #define SWEEP_FULL_NS     (1 * ENV_S) /* at most so often because there are too many entries */
-#define CHANGES_MAX       4096u       /* that are remembered; beyond, everything is old */
 
 typedef void catalog_cb(void *ud, struct catalog_fn *given, const struct fn_error *err);
 
@@ -84,23 +84,12 @@ struct entry {
     UT_hash_handle hh;
 };
 
-/* An id that the source has changed. Entries that were loaded before are old; after their ttl they
- * are so without it. */
-struct change {
-    UT_hash_handle hh; /* in the order of their last change */
-    uint64_t epoch;
-    int64_t until_ns;
-    char id[];
-};
-
 struct catalog {
     struct env *env;
     struct catalog_options options;
     const struct catalog_source *source;
     struct entry *entries;
-    uint64_t epoch;         /* changes of the source that it told of */
-    uint64_t expired_epoch; /* the last one that was of everything */
-    struct change *changes;
+    struct catalog_changes changes;
     struct lookups lookups;
     TAILQ_HEAD(, entry) strangers; /* the oldest first */
     uint32_t strangers_n;
@@ -566,7 +555,7 @@ static int load_start(struct entry *e, const unsigned char *address)
                                  .late = on_late };
     l->patience.cb = on_patience;
     l->begun_ns = env_now_ns(c->env);
-    l->epoch = c->epoch;
+    l->epoch = c->changes.epoch;
     arena_init(&l->arena, 4 * 1024 * 1024);
     app_init(&l->app, &l->arena);
     fn_def_init(&l->fn, &l->arena);
@@ -613,21 +602,15 @@ static bool serves_old(const struct entry *e, int64_t now_ns)
     return old_may_serve(e) && (e->failing || now_ns >= e->load->begun_ns + PATIENCE_NS);
 }
 
-/* ---- changes --------------------------------------------------------------------------------- */
-
-static bool was_changed(const struct entry *e, const char *id)
-{
-    struct change *ch = NULL;
-
-    HASH_FIND_STR(e->catalog->changes, id, ch);
-    return ch && ch->epoch > e->epoch;
-}
-
 /* Whatever changed may be what was missing. */
 static bool is_outdated(const struct entry *e)
 {
-    return e->epoch < e->catalog->expired_epoch || !e->fn || was_changed(e, e->fn->fn_id) ||
-           was_changed(e, e->fn->app_id) || was_changed(e, e->fn->trigger_id);
+    const struct catalog_changes *s = &e->catalog->changes;
+
+    return e->epoch < s->expired_epoch || !e->fn ||
+           catalog_changes_after(s, e->epoch, e->fn->fn_id) ||
+           catalog_changes_after(s, e->epoch, e->fn->app_id) ||
+           catalog_changes_after(s, e->epoch, e->fn->trigger_id);
 }
 
 static void look_changed(struct entry *e, int64_t now_ns)
@@ -635,59 +618,8 @@ static void look_changed(struct entry *e, int64_t now_ns)
     if (is_outdated(e)) {
         e->refresh_at_ns = e->fresh_until_ns = now_ns;
     }
-    e->epoch = e->catalog->epoch;
+    e->epoch = e->catalog->changes.epoch;
 }
-
-static void change_free(struct catalog *c, struct change *ch)
-{
-    HASH_DEL(c->changes, ch);
-    free(ch);
-}
-
-static void changes_drop(struct catalog *c, int64_t before_ns)
-{
-    struct change *ch, *next;
-
-    HASH_ITER(hh, c->changes, ch, next) {
-        if (ch->until_ns > before_ns) {
-            break;
-        }
-        change_free(c, ch);
-    }
-}
-
-void catalog_changed(struct catalog *c, const char *id)
-{
-    struct change *ch = NULL;
-    size_t len = strlen(id);
-
-    changes_drop(c, env_now_ns(c->env));
-    HASH_FIND_STR(c->changes, id, ch);
-    if (ch) {
-        change_free(c, ch);
-    }
-    ch = HASH_COUNT(c->changes) < CHANGES_MAX ? malloc(sizeof(*ch) + len + 1) : NULL;
-    if (!ch) {
-        catalog_expire(c);
-        return;
-    }
-    ch->epoch = ++c->epoch;
-    ch->until_ns = env_now_ns(c->env) + c->options.ttl_ns;
-    memcpy(ch->id, id, len + 1);
-    HASH_ADD_STR(c->changes, id, ch);
-    if (!table_has(ch)) {
-        free(ch);
-        catalog_expire(c);
-    }
-}
-
-void catalog_expire(struct catalog *c)
-{
-    c->expired_epoch = ++c->epoch;
-    changes_drop(c, INT64_MAX);
-}
-
-/* ---- questions ------------------------------------------------------------------------------- */
 
 static struct catalog_query *catalog_ask(struct entry *e, const unsigned char *address,
                                          catalog_cb *cb, void *ud)
@@ -695,7 +627,7 @@ static struct catalog_query *catalog_ask(struct entry *e, const unsigned char *a
     int64_t now_ns = env_now_ns(e->catalog->env);
     int r = 0;
 
-    if (e->epoch != e->catalog->epoch && !e->load) {
+    if (e->epoch != e->catalog->changes.epoch && !e->load) {
         look_changed(e, now_ns);
     }
     if (!e->fixed && now_ns >= e->refresh_at_ns && !e->load) {
@@ -872,7 +804,7 @@ void catalog_replace(struct catalog *c, struct catalog *given)
     catalog_destroy(given);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- the catalog ----------------------------------------------------------------------------- */
 
 void catalog_set_options(struct catalog *c, const struct catalog_options *options,
                          const struct catalog_source *source)
@@ -902,6 +834,18 @@ int catalog_create(struct env *env, const struct catalog_options *options,
     return 0;
 }
 
+void catalog_changed(struct catalog *c, const char *id)
+{
+    int64_t now_ns = env_now_ns(c->env);
+
+    catalog_changes_add(&c->changes, id, now_ns, now_ns + c->options.ttl_ns);
+}
+
+void catalog_expire(struct catalog *c)
+{
+    catalog_changes_expire(&c->changes);
+}
+
 void catalog_destroy(struct catalog *c)
 {
     struct entry *e, *next;
@@ -919,7 +863,7 @@ void catalog_destroy(struct catalog *c)
         entry_destroy(e);
     }
     lookups_finish(&c->lookups);
-    changes_drop(c, INT64_MAX);
+    catalog_changes_finish(&c->changes);
     buf_finish(&c->key);
     free(c);
 }
