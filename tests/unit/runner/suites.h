@@ -17,6 +17,7 @@ TCase *phases_tests(void);
 TCase *random_tests(void);
 TCase *refusals_tests(void);
 TCase *status_tests(void);
+TCase *listeners_tests(void);
 TCase *logs_tests(void);
 TCase *history_tests(void);
 TCase *task_tests(void);

@@ -40,6 +40,7 @@ int main(void)
     suite_add_tcase(s, refusals_tests());
     suite_add_tcase(s, exits_tests());
     suite_add_tcase(s, status_tests());
+    suite_add_tcase(s, listeners_tests());
     suite_add_tcase(s, logs_tests());
     suite_add_tcase(s, history_tests());
     suite_add_tcase(s, task_tests());
