@@ -1,3 +1,5 @@
+/* Memory of the simulator itself, which no test of missing memory may take: between
+ * sim_outside_begin() and its end, allocations are not those of the code under test. */
 #include "sim.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* The option tables of each section, `--set` from the command line, and what must hold between
+ * options. */
 #include <sim/scenario.h>
 
 #include <sim/call_more.h>

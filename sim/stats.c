@@ -1,3 +1,4 @@
+/* A quantile is the upper end of the bucket that it lies in. */
 #include <sim/stats.h>
 
 /* Values below 64 have a bucket each; from there on 32 buckets share a power of two. */

@@ -1,3 +1,5 @@
+/* Takes and keeps the locks. A file that somebody removed is made again, since a lock on what
+ * has no name binds nobody. */
 #include "claims.h"
 
 #include "fail.h"

@@ -1,3 +1,5 @@
+/* A name is made of its owner, the first digits of the instance and the id of the task, in lower
+ * case, so that the names of one owner have a prefix of their own. */
 #include "ctr_name.h"
 
 #include <ctype.h>

@@ -1,3 +1,5 @@
+/* The grammar of the engine's image references, read from left to right: registry, path, then
+ * tag or digest. */
 #include "image.h"
 #include "fail.h"
 

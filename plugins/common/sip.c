@@ -1,3 +1,5 @@
+/* The algorithm is looked up once, and its context serves every hash: each begins by setting the
+ * key again. */
 #include "sip.h"
 
 #include <openssl/core_names.h>

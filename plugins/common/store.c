@@ -1,3 +1,5 @@
+/* What one image is called, however its name was written, and the hexadecimal digits of its
+ * files. */
 #include "store.h"
 
 #include <openssl/sha.h>

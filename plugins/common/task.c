@@ -1,3 +1,5 @@
+/* What a task carries beyond the plain one, of which a driver that cannot give it must refuse,
+ * and whether its environment can be passed on. */
 #include "task.h"
 #include "fail.h"
 

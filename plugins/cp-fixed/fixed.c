@@ -1,3 +1,5 @@
+/* Addresses by group, each with what it waits for, and the requests that were answered, so that
+ * a repeated one gives nothing twice. */
 #include "fixed.h"
 
 #include "address.h"

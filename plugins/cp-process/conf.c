@@ -1,3 +1,5 @@
+/* Refuses what would end a runner at its start: a base that cannot be read, keys that the script
+ * sets by itself, sets of labels that are none. */
 #include "conf.h"
 
 #include "labelled.h"

@@ -1,3 +1,4 @@
+/* One line becomes a machine, or the last words of a runner that ended by itself. */
 #include "lines.h"
 
 #include <stdio.h>

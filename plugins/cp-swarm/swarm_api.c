@@ -1,3 +1,5 @@
+/* Options checked, services written, and the engine's three lists (services, tasks, nodes)
+ * joined to runners with addresses and states. */
 #include "swarm_api.h"
 
 #include "engine_json.h"

@@ -1,3 +1,5 @@
+/* The orders in which the tools are run: look first, make or start what a request lacks, and
+ * delete what lies switched off. */
 #include "machines.h"
 
 #include "fail.h"

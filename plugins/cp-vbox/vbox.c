@@ -1,3 +1,5 @@
+/* Names that carry group and request, the lines of the tools read strictly, and what their
+ * errors are in the words of fn_error. */
 #include "vbox.h"
 
 #include "fail.h"

@@ -1,3 +1,5 @@
+/* The parsed credentials of a Docker configuration, looked up by registry, and the headers that
+ * are made of them. What a credential helper is asked and answers, too. */
 #include "auth.h"
 #include "fail.h"
 

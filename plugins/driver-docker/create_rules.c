@@ -1,3 +1,5 @@
+/* A table of members with a rule for each, and an interpreter that walks the request by it;
+ * below, what the options of the operator may say. */
 #include "create_rules.h"
 
 #include "create_body.h"

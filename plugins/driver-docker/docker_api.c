@@ -1,3 +1,5 @@
+/* The engine's answers, one reader for each kind of them, and what an error of the engine means
+ * for a call. */
 #include "docker_api.h"
 
 #include "engine_json.h"

@@ -1,3 +1,4 @@
+/* A machine that takes one byte at a time: the level that it is at, and the text that it is in. */
 #include "json_scan.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* From top to bottom as the runtime reads it: process, mounts, limits, namespaces; what this
+ * driver cannot give is refused before anything is made. */
 #include "config.h"
 #include "fail.h"
 #include "task.h"

@@ -1,3 +1,5 @@
+/* The program below the root, its environment with the keys that the node sets, and what of a
+ * task a process without a container cannot have. */
 #include "process_spec.h"
 #include "fail.h"
 #include "image.h"

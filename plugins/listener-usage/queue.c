@@ -1,3 +1,5 @@
+/* A ring with one writer, the loop, and one reader, the worker: each counter has one who writes
+ * it, so that no lock is needed. */
 #include "usage.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The jump hash, as it is and as Go Fn computes it, and the walk from home to its neighbours. */
 #include "decide.h"
 
 #include "note.h"

@@ -1,3 +1,5 @@
+/* One call: its home while that is within the bound, then jumps, then a walk over those that no
+ * jump met. */
 #include "decide.h"
 
 #include "note.h"

@@ -1,3 +1,5 @@
+/* A home is the best of all runners, and remembered. A jump looks in one bucket of a long list
+ * only, where runners stand by the leading bits of their hash; an empty one leads on to another. */
 #include "homes.h"
 
 #include "tries.h"

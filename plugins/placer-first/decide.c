@@ -1,3 +1,4 @@
+/* One call: the first runner below its cap; past all caps, the next one in turn. */
 #include "decide.h"
 
 #include "note.h"

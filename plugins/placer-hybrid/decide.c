@@ -1,3 +1,5 @@
+/* One call: where it is warm first, then packed, spread, or there where an idle container has to
+ * go. */
 #include "decide.h"
 
 #include "note.h"

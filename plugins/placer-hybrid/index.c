@@ -1,3 +1,5 @@
+/* The places of runners by their id, in an open table of twice their number, so that what is
+ * known of a runner outlives a list. */
 #include "decide.h"
 
 static uint32_t hash_of(uint64_t id)

@@ -1,3 +1,5 @@
+/* A set is found by the hash of the function; within it the entry that was not used for longest
+ * makes room. */
 #include "warm.h"
 
 #include "hash.h"

@@ -1,3 +1,5 @@
+/* One call: read what it asks for, find or make the part of the list, and hand the question to
+ * the inner placer with that part. */
 #include "decide.h"
 
 #include "note.h"

@@ -1,3 +1,5 @@
+/* Reads the annotation without a JSON library, which costs more than a decision, and finds the
+ * place of the demand by its hash. */
 #include "demand.h"
 
 #include "hash.h"

@@ -1,3 +1,4 @@
+/* Copies of the runners that match, and where each of them stands in the whole list. */
 #include "part.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* One call: the runner after the one that was asked last, until all had their turn. */
 #include "decide.h"
 
 #include "note.h"

@@ -1,3 +1,5 @@
+/* One call: pairs are drawn until one of them has two runners to compare; where few are left,
+ * the list is walked. */
 #include "decide.h"
 
 #include "note.h"

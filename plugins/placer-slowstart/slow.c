@@ -1,3 +1,5 @@
+/* One call: what the inner placer names is taken or put aside; when nothing else is left, the
+ * oldest of those is better than to wait. */
 #include "slow.h"
 
 #include "note.h"

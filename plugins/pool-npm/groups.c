@@ -1,3 +1,5 @@
+/* Members of a group in their order, with their texts in blocks that go as a whole, and a table
+ * by which a new list finds the old ones. */
 #include "groups.h"
 
 #include "hash.h"

@@ -1,3 +1,5 @@
+/* The queue of tasks and their steps. What a step cannot do in this turn of the loop, it goes on
+ * with in the next. */
 #include "intake.h"
 
 #include "say.h"

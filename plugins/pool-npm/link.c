@@ -1,3 +1,5 @@
+/* Calls to the manager: demand at each interval, and lists by a stream or, from a historic
+ * manager, by one question after the other. */
 #include "link.h"
 
 #include "say.h"

@@ -1,3 +1,4 @@
+/* Cuts the line where it is too long; nothing is formatted that the level leaves out. */
 #include "say.h"
 
 #include <stdio.h>

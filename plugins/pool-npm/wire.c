@@ -1,3 +1,5 @@
+/* Varints and length-prefixed fields, written into a buffer that grows, and read with every
+ * length checked against what is there. */
 #include "wire.h"
 
 #include <stdlib.h>

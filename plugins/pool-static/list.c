@@ -1,3 +1,5 @@
+/* Each entry of the option becomes an address with its labels; what is wrong, or stands there
+ * twice, is told with its number. */
 #include "list.h"
 
 #include "address.h"

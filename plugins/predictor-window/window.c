@@ -1,3 +1,4 @@
+/* A ring of seconds, two averages over it, and which of the two counts at the moment. */
 #include "window.h"
 
 #define S 1000000000LL

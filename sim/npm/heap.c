@@ -1,3 +1,5 @@
+/* A heap with four children a node. The items themselves stay where they are, so that only small
+ * nodes move. */
 #include "heap.h"
 
 #include <stdio.h>

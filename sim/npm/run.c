@@ -1,3 +1,5 @@
+/* One run of a world: its size and its faults are drawn from the seed, its items are handled in
+ * order of time, and what they broke is told. */
 #include "world.h"
 
 #include <stdarg.h>

@@ -1,3 +1,5 @@
+/* Sockets, flows of segments between them, and the faults of a network: partitions, cuts, short
+ * reads, interrupted calls. */
 #include "kernel.h"
 
 #include "../world/world.h"

@@ -1,3 +1,4 @@
+/* The wrapped calls one by one: which kernel a descriptor belongs to is said by its number. */
 #include "syscalls.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* OpenSSL takes its chance from the seed of the world, so that a run repeats with its
+ * handshakes. */
 #include "tls.h"
 
 #include <certs.h>

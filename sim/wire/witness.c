@@ -1,3 +1,4 @@
+/* Wraps the tables of client and server: each call is written down, then passed on unchanged. */
 #include "witness.h"
 
 #include <rpc/rpc.h>

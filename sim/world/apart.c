@@ -1,3 +1,5 @@
+/* Forks one child for a range of worlds and reads their results from a pipe: how many have come
+ * says which world ended it. */
 #include "apart.h"
 
 #include <errno.h>

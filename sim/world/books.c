@@ -1,3 +1,4 @@
+/* A record for each request, and the rules that each new entry is held against. */
 #include "books.h"
 
 #include <sim/sim.h>

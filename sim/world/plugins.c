@@ -1,3 +1,4 @@
+/* The files that were opened, and instances of their factories for the host of one node. */
 #include "plugins.h"
 
 #include "world.h"

@@ -1,3 +1,4 @@
+/* Which cases a kind of plugin has: those of every plugin's life, and those of its kind. */
 #include "suites.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Around each call into a plugin: what context it runs in, how long it took, what it may not
+ * touch. And the life of a case: its options, its instance, its end. */
 #include "contract.h"
 #include "outside.h"
 #include "real.h"

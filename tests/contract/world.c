@@ -1,3 +1,5 @@
+/* The node's own tables for plugins that need a real outside: their loop, their processes, their
+ * containers, and the sockets that these make. */
 #include "world.h"
 #include "outside.h"
 #include "real.h"

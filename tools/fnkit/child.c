@@ -1,3 +1,5 @@
+/* fork() with a pipe: how the child ended is told in a sentence, and after the time that it has
+ * it is killed. */
 #include "fnkit.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Cases that failed for the same cause are told as one, and the three formats are written from
+ * the same list. */
 #include "report.h"
 
 #include <ctype.h>

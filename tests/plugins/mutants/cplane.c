@@ -1,3 +1,5 @@
+/* A control plane that rents out places of a table, by request, so that a repeated one gets the
+ * same. Each M(n) makes one mistake of mutants.txt. */
 #include <fn/cplane.h>
 
 #include "mutant.h"

@@ -1,3 +1,5 @@
+/* A driver over an engine's HTTP, with the events that it watches. Each M(n) makes one mistake
+ * of mutants.txt. */
 #include <fn/driver.h>
 
 #include "mutant.h"

@@ -1,3 +1,5 @@
+/* A listener that counts how calls end, and reads of them what the view allows. Each M(n) makes
+ * one mistake of mutants.txt. */
 #include <fn/listener.h>
 #include <fn/view.h>
 

@@ -1,3 +1,5 @@
+/* An overrider that copies a header of the call into an extension. Each M(n) makes one mistake
+ * of mutants.txt. */
 #include <fn/override.h>
 
 #include "mutant.h"

@@ -1,3 +1,5 @@
+/* A placer that walks once around the list from a place that chance names. Each M(n) makes one
+ * mistake of mutants.txt. */
 #include <fn/placer.h>
 
 #include "mutant.h"

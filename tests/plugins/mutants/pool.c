@@ -1,3 +1,5 @@
+/* A pool that publishes a list of four, and the same again each second. Each M(n) makes one
+ * mistake of mutants.txt. */
 #include <fn/pool.h>
 
 #include "mutant.h"

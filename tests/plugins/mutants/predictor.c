@@ -1,3 +1,5 @@
+/* A predictor that answers with the mean of this demand and the last. Each M(n) makes one
+ * mistake of mutants.txt. */
 #include <fn/predictor.h>
 
 #include "mutant.h"

@@ -1,3 +1,5 @@
+/* Runs a loop in a thread, hands methods to its lanes, and keeps what the driver reports under a
+ * lock, where waiting tests see it. */
 #include "node.h"
 
 #include <conf/conf.h>

@@ -1,3 +1,4 @@
+/* A task of the node alone, and two sets of rules: one that opens much, one that opens nothing. */
 #include "rules.h"
 
 struct fn_error rules_err;

@@ -1,3 +1,5 @@
+/* Starts the function as a child that dies with the test, waits for its socket with inotify, and
+ * speaks HTTP to it over a blocking socket. */
 #include "server.h"
 
 #include <check.h>

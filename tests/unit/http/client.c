@@ -1,3 +1,5 @@
+/* The handlers of the server by path, and the client's side: plain and TLS sockets that are read
+ * to a condition. */
 #include "client.h"
 
 #include "../net/certs.h"

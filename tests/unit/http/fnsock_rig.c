@@ -1,3 +1,5 @@
+/* The runner's side writes down what it is told; the function's side is a thread with a socket,
+ * which answers byte by byte if told so. */
 #include "fnsock_rig.h"
 
 #include <linux/sockios.h>

@@ -1,3 +1,5 @@
+/* A session of nghttp2 as the client, which collects answers by stream and can send frames of
+ * its own making. */
 #include "h2_client.h"
 
 #include <arpa/inet.h>

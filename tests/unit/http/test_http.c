@@ -1,3 +1,5 @@
+/* The program of the tests of core/http over HTTP/1.1 and the function socket, and of the tables
+ * of its machines. */
 #include "suites.h"
 
 #include "../lib/machine.h"

@@ -1,3 +1,5 @@
+/* Readers of chunked coding, in pieces of every length, and of the heads of answers, with what
+ * each text must become. */
 #include <check.h>
 #include <fn/abi.h>
 #include <http/parse.h>

@@ -1,3 +1,5 @@
+/* A placer that asks runners in the order of their list, a pool that is published by hand, an
+ * API node whose answers the test gives, and clients that record theirs. */
 #include "fixture.h"
 
 #include <stdarg.h>

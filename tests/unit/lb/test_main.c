@@ -1,3 +1,4 @@
+/* The program of the tests of core/lb, and of its machine's table. */
 #include "suites.h"
 
 #include "../lib/machine.h"

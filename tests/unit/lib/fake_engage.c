@@ -1,3 +1,5 @@
+/* The tables of a client over two lists: links, and attempts in the order of their start, with
+ * what each was given. */
 #include "fake_engage.h"
 
 #include <assert.h>

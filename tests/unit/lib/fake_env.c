@@ -1,3 +1,5 @@
+/* A heap of timers by time and order of setting, queues of tasks and work, and a clock that only
+ * fake_env_advance() moves. */
 #include "fake_env.h"
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* The functions of plugin/plugin.h over a table of what was offered, without files, budgets or
+ * distrust. */
 #include "fake_plugin.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Each step that the table lacks is made in a child, which has to end by the assertion. */
 #include "machine.h"
 
 #include <signal.h>

@@ -1,3 +1,5 @@
+/* The loop: order of timers and tasks, turns of descriptors, other threads that wake it, lanes
+ * and their deadlines, and its end. */
 #include <check.h>
 #include <sched.h>
 #include <semaphore.h>

@@ -1,3 +1,5 @@
+/* Signals to a running loop: which are told, which mean nothing, and how a second one or a
+ * deadline ends a process that is stuck. */
 #include <check.h>
 #include <loop/signals.h>
 #include <semaphore.h>

@@ -1,3 +1,4 @@
+/* X509 objects of OpenSSL, signed on the spot; whatever fails ends the program with its name. */
 #include "certs.h"
 
 #include <openssl/pem.h>

@@ -1,3 +1,5 @@
+/* Both ends of one connection, with what each has received and what is left to send, moved by
+ * the loop of the test. */
 #include "rig.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The placer and the pool that the test scripts, and a call that is woken into a counter. */
 #include "world.h"
 
 #include <stdio.h>

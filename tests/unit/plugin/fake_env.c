@@ -1,3 +1,4 @@
+/* A clock and timers that the test moves, for hosts of plugins that have no loop. */
 #include "testing.h"
 
 #include <string.h>

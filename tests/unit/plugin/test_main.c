@@ -1,3 +1,5 @@
+/* The program of the tests of core/plugin, with a folder for files that they write, gone at its
+ * end. */
 #include "testing.h"
 
 #include <base/log.h>

@@ -1,3 +1,5 @@
+/* The tables that a placer asks for, lists and loads that the test changes, and each decision
+ * checked against what every placer must keep. */
 #include "placer_kit.h"
 
 #include <check.h>

@@ -1,3 +1,5 @@
+/* Addresses that are given out: once each, after their delay, again only when the manager has
+ * forgotten them; and what the list refuses. */
 #include <fixed.h>
 
 #include <check.h>

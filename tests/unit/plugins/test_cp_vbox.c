@@ -1,3 +1,5 @@
+/* Names, recorded output of VBoxManage, good and damaged, addresses of guests, and how a tool's
+ * failure is told. */
 #include <vbox.h>
 
 #include <check.h>

@@ -1,3 +1,5 @@
+/* Homes as a Go load balancer computes them, how many move when a runner comes, and the walk
+ * around the list. */
 #include <decide.h>
 #include <sip.h>
 

@@ -1,3 +1,5 @@
+/* Who moves when runners go or come, shares by weight, the bound on load, and what happens
+ * without memory for homes. */
 #include "placer_kit.h"
 
 #include "homes.h"

@@ -1,3 +1,5 @@
+/* Packing in order up to the cap, what lies beyond it, refusals, and ends that nobody told
+ * about. */
 #include "placer_kit.h"
 
 #include "room.h"

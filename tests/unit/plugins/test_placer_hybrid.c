@@ -1,3 +1,5 @@
+/* Packing and spreading by load, warm runners before cold ones, and the bounds of the table of
+ * warm ones. */
 #include "placer_kit.h"
 
 #include "decide.h"

@@ -1,3 +1,5 @@
+/* The wrapper beside its inner placer alone on the list that it should see: the same decisions.
+ * And annotations, long lists, and calls that no runner fits. */
 #include "placer_kit.h"
 
 #include "decide.h"

@@ -1,3 +1,5 @@
+/* Each runner once a round, rounds that begin anew, draining runners left out, starts spread by
+ * chance. */
 #include <decide.h>
 
 #include <check.h>

@@ -1,3 +1,4 @@
+/* How even two choices are against one, shares by weight, and the end of tries. */
 #include "placer_kit.h"
 
 #include <check.h>

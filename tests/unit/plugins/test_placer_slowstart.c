@@ -1,3 +1,5 @@
+/* The share of a young runner as it ages, over an inner placer of the test, and that young
+ * runners are better than none. */
 #include "placer_kit.h"
 
 #include "slow.h"

@@ -1,3 +1,5 @@
+/* Addresses and labels that are taken, those that are refused with their sentence, and ids that
+ * stay over restarts. */
 #include <hash.h>
 #include <list.h>
 

@@ -1,3 +1,5 @@
+/* The desired size second by second: steady, growing, in a burst, with gaps, and with a clock
+ * that jumps. */
 #include <window.h>
 
 #include <check.h>

@@ -1,3 +1,4 @@
+/* Frames are written by hand as each act wants them, without a library that would refuse to. */
 #include "fakepeer.h"
 
 #include <check.h>

@@ -1,3 +1,5 @@
+/* Allocations that fail when told, waiting with a limit, the server that does what a call's JSON
+ * names, and the client's record of it. */
 #include "certs.h"
 #include "fixture.h"
 

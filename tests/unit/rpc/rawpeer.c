@@ -1,3 +1,5 @@
+/* Frames into a buffer, reading and writing by poll() with a limit, and the fields of answers
+ * through nghttp2's inflater. */
 #include "rawpeer.h"
 
 #include <check.h>

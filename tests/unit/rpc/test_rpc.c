@@ -1,3 +1,4 @@
+/* The program of the tests of core/rpc. */
 #include "suites.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Asks for one message at a time, and writes its lines one below the other. */
 #include "log_read.h"
 
 #include <check.h>

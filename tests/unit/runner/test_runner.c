@@ -1,3 +1,5 @@
+/* The program of the tests of core/runner, and of the tables of its machines. RUNNER_TEST_LOG=1
+ * shows the log. */
 #include "suites.h"
 
 #include "../lib/machine.h"

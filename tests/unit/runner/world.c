@@ -1,3 +1,5 @@
+/* The world's outside but for the engine: plugins' host, callers with what they were told, and
+ * virtual time. */
 #include "world_int.h"
 
 #include <check.h>
