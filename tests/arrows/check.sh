@@ -335,7 +335,7 @@ find "$root/core" "$root/include" "$root/plugins" "$root/sim" "$root/tools" "$ro
 n=$((n + 1))
 out=$(xargs awk '
     function end_of_file() {
-        max = name ~ /\.h$/ ? 400 : name ~ /^.*\/plugins\/[^\/]*\/plugin\.c$/ ? 300 : 1000
+        max = name ~ /\.h$/ ? 400 : name ~ /^.*\/plugins\/[^\/]*\/plugin\.c$/ ? 300 : 899
         if (lines > max) print name ": " lines " lines; expected at most " max
     }
     FNR == 1 { if (name) end_of_file(); name = FILENAME; from = 0 }
@@ -356,9 +356,16 @@ out=$(xargs awk '
     END { end_of_file() }' <"$tmp")
 [ -z "$out" ] || complain "$out"
 
-# Each file of core says at its top what it is.
+# Tests and benchmarks are read, too.
 n=$((n + 1))
-out=$(find "$root/core" -name '*.c' | while read -r file; do
+out=$(find "$root/tests" "$root/bench" -name '*.c' -exec awk '
+    FNR == 900 { print FILENAME ": 900 lines and more; expected at most 899" }' {} +)
+[ -z "$out" ] || complain "$out"
+
+# Each file says at its top what it is.
+n=$((n + 1))
+out=$(find "$root/core" "$root/plugins" "$root/sim" "$root/tools" "$root/tests" "$root/bench" \
+    "$root/examples" "$root/samples" -name '*.c' | while read -r file; do
     head -n 1 "$file" | grep -q '^/\*' || echo "${file#"$root"/}"
 done)
 [ -z "$out" ] || complain "no opening comment in $out"
