@@ -7,12 +7,13 @@
  *   HEAD to BODY, CALL   start_body(), start_call(): c->req is there; the handler has it in CALL
  *   HEAD, BODY to FLUSH  conn_refuse(): the answer is the server's own, and the last one
  *   CALL to FLUSH        conn_answered(): c->req is gone
- *   FLUSH to HEAD        next_request(): all is out; to LINGER when it was refused unread
- *   to DEAD              conn_destroy(): freed when nothing of it runs any more (c->busy)
+ *   FLUSH to HEAD        next_request(): all is out
+ *   FLUSH to LINGER      start_linger(): all is out, and the request was refused unread
+ *   to DEAD              conn_end(): freed when nothing of it runs any more (c->busy)
  *
- * The quick way: one read() into the server's scratch buffer brings the whole request, the handler
- * answers from inside on_request() or later, one writev() carries the answer. `in` and `out` are
- * touched only by what does not fit this.
+ * The quick way: one net_io_read() into the server's scratch buffer brings the whole request, the
+ * handler answers from inside on_request() or later, one net_io_writev() carries the answer. `in`
+ * and `out` are touched only by what does not fit this.
  *
  * Time limits: the timer is moved only when it would fire too late. A deadline that went away or
  * moved out is found when it fires, so that a request costs no work in the timer heap.

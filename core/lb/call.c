@@ -5,6 +5,13 @@
  *      │                  └───┼──with proof─┘                        │                       │
  *      └──────────────────────┴──────────────────▶ DONE ◀────────────┴───────────────────────┘
  *
+ *   RECEIVED to PLACING  on_found(): c->fn is there and stays, and its body counts with its app
+ *   PLACING to OFFERED   call_offer(): c->attempt is there; c->place has the runner
+ *   OFFERED to PLACING   try_again(): it is proved that nothing ran
+ *   OFFERED to STARTED   on_start(), or call_on_data() without it: output ends every proof
+ *   STARTED to STREAMING start_streaming(): the client has the head of the answer
+ *   to DONE              call_finish(): nobody is told anything more; call_release() comes next
+ *
  * The answer is held back until it is complete or outgrows response_buffer_bytes, so that a failure
  * can still become a proper error; from STREAMING on a failure cuts the answer. Memory of the
  * client's request is used only until the client is answered or gone; a detached call lives on

@@ -1,4 +1,4 @@
-/* The child's side of a spawn: from clone() to the program.
+/* The child's side of a spawn: from clone(2) to the program.
  *
  * The child runs on a stack of its own in the parent's memory while the parent's thread waits
  * (CLONE_VM | CLONE_VFORK): starting a program costs no copy of the node's page tables, and an

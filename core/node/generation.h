@@ -2,7 +2,7 @@
  *
  *   MADE ──▶ CURRENT ──▶ DRAINING ──▶ ENDING ──▶ freed           MADE ──▶ ENDING
  *
- *   MADE to CURRENT      take(): every side has taken it over; node.gen is this one
+ *   MADE to CURRENT      become_current(): every side has taken it over; node.gen is this one
  *   CURRENT to DRAINING  replace(): another one is current; parts that count it still call its
  *                        plugins, and it is told as stuck after GENERATION_STUCK_NS
  *   to ENDING            on_end_task(): nobody counts it, or it was discarded; a worker destroys

@@ -4,6 +4,10 @@
  *                                   ▲                └──one strike: twice the pause──┐
  *                                   └────────────────────────────────────────────────┘
  *
+ *   to open           open_it(): the fallback is the policy in use, the timer is set
+ *   open to trial     breaker_on_timer(): the placer is in use again
+ *   trial to closed   breaker_good(); breaker_finish() ends each state so, with its policies let go
+ *
  * A strike is a decision over its time budget or an answer that breaks the contract. While it is
  * open the fallback is the policy in use, with indexes and sessions of its own; each change is one
  * line in the log. Without a fallback there is no breaker: a bad answer fails its call, a slow

@@ -6,6 +6,10 @@
  *   WAITS ──CallResultStart──▶ STARTED ──CallFinished──▶ FINISHED        each ──▶ ENDED ──▶ CLOSED
  *     └───────────────────CallFinished──────────────────────▲            each ──▶ CLOSED
  *
+ *   to STARTED, FINISHED   attempt_step(), for each message
+ *   to ENDED               attempt_end(), local_tell_end()
+ *   to CLOSED              attempt_close()
+ *
  *   WAITS      nothing came that counts; unknown messages may have
  *   STARTED    data may come
  *   FINISHED   only the end may come

@@ -7,7 +7,9 @@
  *
  *   OFFER to OWNED   local_offer(): on_try() is called, and its owner may answer inside
  *   OWNED to GONE    session_lose(): the client's half is closed; the task says on_gone()
- *   to OVER          session_end(): its owner finished it, or was told; nothing is called then */
+ *   to OVER          session_end(): its owner finished it; on_session_task(): its owner was told
+ *                    that it is gone; attempt_open(), session_lose(): it was never offered.
+ *                    Nothing is called then */
 #include <rpc/exchange.h>
 #include <rpc/local_int.h>
 

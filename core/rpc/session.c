@@ -1,8 +1,8 @@
 /* Sessions: one Engage stream of the server.
  *
- * A session has an owner from on_try() until session_finish(), abort() or on_gone(). Its stream is
- * paused but while the owner wants body. What the owner sends is appended to the stream;
- * session_finish() and abort() leave the rest to it, and the session is gone.
+ * A session has an owner from on_try() until session_finish(), abort_session() or on_gone(). Its
+ * stream is paused but while the owner wants body. What the owner sends is appended to the stream;
+ * session_finish() and abort_session() leave the rest to it, and the session is gone.
  *
  * Without memory for what its owner sends, this call alone is lost: its stream is broken off, so
  * that a cut answer never looks whole, and its owner is told as of a peer that went away.

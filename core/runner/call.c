@@ -2,13 +2,13 @@
  *
  *   BODY ──▶ WAIT ◀──▶ TAKEN ──▶ RUN ──▶ DONE        each of them ──▶ ENDING ──▶ DONE
  *
- *   BODY to WAIT          rcall_admit(): no container is idle; in q->waiters until slots_unwait()
+ *   BODY to WAIT          slots_wait(): no container is idle; in q->waiters until slots_unwait()
  *   BODY, WAIT to TAKEN   container_take(): rc->c is its own, and it is that container's call
  *   TAKEN to RUN          rcall_dispatch(): listeners were told, rc->ex is there from then on
  *   TAKEN, RUN to WAIT    rcall_again(): the container was lost before it accepted a byte
  *   to ENDING             end_soon(): what the caller is told is known, inside of a callback;
  *                         rc->task is deferred, and nothing more is taken from anybody
- *   to DONE               conclude(), rcall_drop(), forget(): rcall_free() comes next
+ *   to DONE               conclude(), rcall_drop(), rcall_forget(): rcall_free() comes next
  *
  * A call is given to a container only when its first body frame is there. Until the function side
  * is known to have accepted a byte, everything that was sent is kept, so that another container can

@@ -7,7 +7,11 @@
  *
  *   QUIET ──wanted──▶ WAITING ──its turn──▶ ASKED ──lines──▶ QUIET
  *                        ▲                    │
- *                        └──IDLE ◀──nothing───┘ */
+ *                        └──IDLE ◀──nothing───┘
+ *
+ *   to WAITING            queue(): behind the others in h->waiting
+ *   WAITING to ASKED      serve_next(): it is h->now until the plugin has answered
+ *   ASKED to QUIET, IDLE  take() */
 #include <runner/internal.h>
 
 #include <string.h>

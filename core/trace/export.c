@@ -5,6 +5,10 @@
  *                                          no, for now  ▼    │ later
  *                                                       PAUSE
  *
+ *   to IDLE, GATHER  export_next(): no batch is under way; in GATHER the timer is set
+ *   to POST          export_post(): t->batch belongs to the worker until export_done()
+ *   POST to PAUSE    export_pause(): t->batch is kept for the next try
+ *
  * One batch is under way at a time. While the collector is away the queue fills up, and what comes
  * then is dropped: the oldest traces, which show how it began, stay. */
 #include <trace/trace_int.h>

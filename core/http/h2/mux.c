@@ -8,7 +8,7 @@
  *   to PARTED          mux_part_now(): the client has read that, its time is over, or it was idle.
  *                      GOAWAY names the last stream that is served, and for the client proves that
  *                      none behind it was: those that come before it is out are refused
- *   to LINGER          mux_flush(): no stream runs and all is written, or an error was told
+ *   to LINGER          mux_linger(): no stream runs and all is written, or an error was told
  *   gone               mux_end()
  *
  * Writing: whoever gives nghttp2 something to send touches the connection, which queues a flush for

@@ -1,8 +1,8 @@
 /* The memory of a session: malloc()'s, but for the queue of streams that have something to send.
  *
  * When that queue cannot grow, nghttp2 before 1.61 frees an answer that its stream still has, and
- * later frees it again (session_attach_stream_item()). So the queue gets all the memory that it can
- * need before there is a stream, and never asks for more.
+ * later frees it again (its session_attach_stream_item). So the queue gets all the memory that it
+ * can need before there is a stream, and never asks for more.
  *
  * There is one queue: settle() turns RFC 7540's priorities off, rank_as_all() makes ranks equal. It
  * is known by its first size. Nothing but queues and buffers of frames, which are larger, is

@@ -3,10 +3,10 @@
  *   HEAD ──▶ BODY ──▶ READY ──▶ CALL ──▶ FLUSH      each of them ──▶ gone
  *     └────────────────▲ └───────────────▲
  *
- *   HEAD to BODY      mux_stream_on_head(): more of the request comes
+ *   HEAD to BODY      begin_body(): more of the request comes
  *   to READY          make_ready(): it is complete, or refused
  *   READY to CALL     serve(): its turn has come; to FLUSH when it was refused
- *   CALL to FLUSH     mux_answer.c: the answer is complete
+ *   CALL to FLUSH     answer_over() of mux_answer.c: the answer is complete
  *   gone              mux_stream_gone()
  *
  * What a read brought is not served in the callbacks of nghttp2 but behind them, and a few requests
