@@ -9,16 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ID_LEN               26
-#define ANNOTATION_BYTES_MAX 512
-#define ANNOTATION_KEY_MAX   128
-#define ANNOTATIONS_MAX      100
+#define ID_LEN 26
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 #define AT(field) offsetof(struct config_app, field)
 const struct fn_opt config_app_opts[] = {
-    OPT("name", STR, AT(app.name), NULL, 1, 255,
+    OPT("name", STR, AT(app.name), NULL, 1, MODEL_NAME_MAX,
         "Name of the app, unique in the file, of letters, digits, _ and -. It is part of the "
         "URLs of triggers."),
     OPT_ABSENT("id", STR, AT(app.id), 1, 64,
@@ -33,7 +30,8 @@ const struct fn_opt config_app_opts[] = {
 
 #define AT(field) offsetof(struct config_fn, field)
 const struct fn_opt config_fn_opts[] = {
-    OPT("name", STR, AT(fn.name), NULL, 1, 255, "Name of the function, unique in its app."),
+    OPT("name", STR, AT(fn.name), NULL, 1, MODEL_NAME_MAX,
+        "Name of the function, unique in its app."),
     OPT("image", STR, AT(fn.image), NULL, 1, 1024,
         "Image of the function; for driver process the name of its executable, whose registry, "
         "path and tag do not matter."),
@@ -58,7 +56,7 @@ const struct fn_opt config_fn_opts[] = {
 
 #define AT(field) offsetof(struct config_trigger, field)
 const struct fn_opt config_trigger_opts[] = {
-    OPT("name", STR, AT(trigger.name), NULL, 1, 255,
+    OPT("name", STR, AT(trigger.name), NULL, 1, MODEL_NAME_MAX,
         "Name of the trigger, unique in its app."),
     OPT("source", STR, AT(trigger.source), NULL, 1, 1024,
         "Path of the trigger, which begins with / and follows /t/<app> in its URL."),
@@ -207,26 +205,15 @@ static int add_json(struct config *c, const struct conf_node *n, struct buf *out
     return r < 0 ? r : buf_add(out, map ? "}" : "]", 1);
 }
 
-static bool is_annotation_key(const char *key)
-{
-    size_t n = 0;
-
-    for (; key[n]; n++) {
-        if (key[n] < '!' || key[n] > '~') {
-            return false;
-        }
-    }
-    return n >= 1 && n <= ANNOTATION_KEY_MAX;
-}
-
 static void read_annotations(struct config *c, const struct conf_node *map, struct kvs *ret,
                              struct conf_problems *p)
 {
     uint32_t count;
     const struct conf_node *n = pairs_of(c, map, "annotations", &count, p);
 
-    if (count > ANNOTATIONS_MAX) {
-        apps_refuse(c, map, "annotations", "more than 100", "at most 100", p);
+    if (count > MODEL_ANNOTATIONS_MAX) {
+        apps_refuse(c, map, "annotations", "more than " NUMBER_TEXT(MODEL_ANNOTATIONS_MAX),
+                    "at most " NUMBER_TEXT(MODEL_ANNOTATIONS_MAX), p);
     }
     for (; n; n = n->next) {
         struct buf out = BUF_INIT(0);
@@ -238,16 +225,15 @@ static void read_annotations(struct config *c, const struct conf_node *map, stru
             return;
         }
         set_pair(c, ret, n->key, arena_strdup(&c->priv->arena, text));
-        if (!is_annotation_key(n->key)) {
-            apps_refuse(c, n, "annotations", n->key, "a key of 1 to 128 printable ASCII characters",
-                        p);
+        if (!app_annotation_is_key(n->key) || strlen(n->key) > MODEL_ANNOTATION_KEY_MAX) {
+            apps_refuse(c, n, "annotations", n->key,
+                        "a key of 1 to " NUMBER_TEXT(MODEL_ANNOTATION_KEY_MAX)
+                        " printable ASCII characters", p);
         }
-        if (strlen(text) > ANNOTATION_BYTES_MAX || strcmp(text, "null") == 0 ||
-            strcmp(text, "\"\"") == 0) {
+        if (strlen(text) > MODEL_ANNOTATION_BYTES_MAX || app_annotation_is_nothing(text)) {
             apps_refuse(c, n, n->key, text,
-                        "a value of at most 512 bytes as JSON, not "
-                        "empty",
-                        p);
+                        "a value of at most " NUMBER_TEXT(MODEL_ANNOTATION_BYTES_MAX)
+                        " bytes as JSON, not empty", p);
         }
         buf_finish(&out);
     }

@@ -15,8 +15,7 @@
 
 /* ---- route.c: which function a request means, and the header contract ------------------------ */
 
-#define ROUTE_ID_MAX   255u
-#define ROUTE_NAME_MAX 255u
+#define ROUTE_ID_MAX 255u
 
 /* Of a function's answer. */
 #define ANSWER_HEADERS_MAX      100u

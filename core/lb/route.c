@@ -102,7 +102,7 @@ static int match_trigger(const struct lb_request *rq, struct route *ret, struct 
     ret->app = percent_decode(rq->arena, app, len, false);
     ret->source =
         app[len] ? percent_decode(rq->arena, app + len, strlen(app + len), false) : "/";
-    if (!ret->app || !is_plain(ret->app, ROUTE_NAME_MAX)) {
+    if (!ret->app || !is_plain(ret->app, MODEL_NAME_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "App not found");
     }
     if (!ret->source || !header_value_is_clean(ret->source) || has_dot_segment(ret->source)) {

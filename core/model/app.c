@@ -107,32 +107,43 @@ static int check_syslog(const char *url, struct fn_error *reterr)
                         "unixgram, tcp+tls] are supported", url);
 }
 
-/* Keys 1..128 of '!'..'~', values not empty and at most 512 bytes, at most 100. */
+bool app_annotation_is_key(const char *key)
+{
+    const char *p = key;
+
+    while (*p > ' ' && *p <= '~') {
+        p++;
+    }
+    return p > key && !*p;
+}
+
+bool app_annotation_is_nothing(const char *json)
+{
+    return !*json || strcmp(json, "\"\"") == 0 || strcmp(json, "null") == 0;
+}
+
 static int check_annotations(const struct kvs *k, struct fn_error *reterr)
 {
-    if (k->n > 100) {
+    if (k->n > MODEL_ANNOTATIONS_MAX) {
         return bad(reterr, "Invalid annotation change, new key(s) exceed maximum permitted number "
                            "of annotations keys (100)");
     }
     for (uint32_t i = 0; i < k->n; i++) {
-        const char *p = k->items[i].key;
-        const char *v = k->items[i].value;
+        const struct fn_kv *kv = &k->items[i];
 
-        if (strlen(p) > 128) {
+        if (strlen(kv->key) > MODEL_ANNOTATION_KEY_MAX) {
             return bad(reterr, "Invalid annotation key length, annotation keys may not be larger "
                                "than 128 bytes");
         }
-        for (; *p > ' ' && *p <= '~'; p++) {
-        }
-        if (*p || p == k->items[i].key) {
+        if (!app_annotation_is_key(kv->key)) {
             return bad(reterr, "Invalid annotation key, annotation keys must be non-empty ascii "
                                "strings excluding whitespace");
         }
-        if (!*v || strcmp(v, "\"\"") == 0 || strcmp(v, "null") == 0) {
+        if (app_annotation_is_nothing(kv->value)) {
             return bad(reterr, "Invalid annotation value, annotation values may only be non-empty "
                                "strings, numbers, objects, or arrays");
         }
-        if (strlen(v) > 512) {
+        if (strlen(kv->value) > MODEL_ANNOTATION_BYTES_MAX) {
             return bad(reterr, "Invalid annotation value length, annotation values may not be "
                                "larger than 512 bytes when serialized as JSON");
         }
@@ -302,11 +313,6 @@ int trigger_check_new(const struct trigger *t, struct fn_error *reterr)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static bool is_nothing(const char *annotation)
-{
-    return strcmp(annotation, "\"\"") == 0 || strcmp(annotation, "null") == 0;
-}
-
 /* One key of a change. 1: something else than before. */
 static int merge_pair(struct kvs *to, const char *key, const char *value, bool remove)
 {
@@ -331,7 +337,7 @@ static int merge_pairs(struct kvs *to, const struct kvs *change, bool annotation
         const struct fn_kv *kv = &change->items[i];
 
         r = merge_pair(to, kv->key, kv->value,
-                       annotations ? is_nothing(kv->value) : !*kv->value);
+                       annotations ? app_annotation_is_nothing(kv->value) : !*kv->value);
         changed |= r > 0;
     }
     return r < 0 ? r : changed;

@@ -103,6 +103,8 @@ int trigger_check(const struct trigger *t, struct fn_error *reterr);
 int app_check_kept(const struct app *a, struct fn_error *reterr);
 int fn_def_check_kept(const struct fn_def *f, struct fn_error *reterr);
 bool app_config_is_key(const char *key); /* of an environment */
+bool app_annotation_is_key(const char *key); /* printable ASCII; its length is a limit of its own */
+bool app_annotation_is_nothing(const char *json); /* empty: in a change it removes the annotation */
 /* And nothing is said that the node decides itself. */
 int app_check_new(const struct app *a, struct fn_error *reterr);
 int fn_def_check_new(const struct fn_def *f, struct fn_error *reterr);

@@ -11,4 +11,9 @@
 #define MODEL_IDLE_S_MAX        3600
 #define MODEL_NAME_MAX          255 /* bytes */
 
+/* Of an app, a function or a trigger each. */
+#define MODEL_ANNOTATIONS_MAX      100
+#define MODEL_ANNOTATION_KEY_MAX   128 /* bytes */
+#define MODEL_ANNOTATION_BYTES_MAX 512 /* of the value as JSON */
+
 #endif
