@@ -36,7 +36,6 @@
 #define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event for "last one gone" */
 #define DESCRIPTORS_RESERVED 64
 #define LAST_REQUESTS_NS ENV_S /* clients send on connections that they have, until they are told */
-#define LAST_WORDS_NS    ENV_S /* for the answers of calls that are cut to reach their clients */
 #define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
 #define END_NS           (10 * ENV_S) /* for plugins and exit handlers, when the loop has ended */
 #define LOG_FLUSH_MS     1000
@@ -144,6 +143,16 @@ static void cut_calls(struct run *run, const char *why)
     }
 }
 
+static int64_t cut_takes_ns(const struct node *n)
+{
+    int64_t ns = 0;
+
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        ns += n->sides[i]->cut_ns;
+    }
+    return ns;
+}
+
 static void on_drain_deadline(struct env_timer *t)
 {
     struct run *run = container_of(t, struct run, drain_deadline);
@@ -151,7 +160,7 @@ static void on_drain_deadline(struct env_timer *t)
     if (!run->cut && run->node.front->cut) {
         run->cut = true;
         cut_calls(run, "the drain deadline passed; what still runs is cut");
-        env_timer_set(run->node.env, t, env_now_ns(run->node.env) + LAST_WORDS_NS);
+        env_timer_set(run->node.env, t, env_now_ns(run->node.env) + cut_takes_ns(&run->node));
         return;
     }
     log_warn("the node ends with work left; what it leaves behind is removed at the next start");

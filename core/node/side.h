@@ -73,6 +73,8 @@ struct node_side {
     void (*set_chain)(struct node *n, struct chain *chain); /* takes a reference */
     uint64_t (*in_flight)(const struct node *n);            /* calls that cut() would end */
     void (*cut)(struct node *n);                            /* each with an answer */
+
+    int64_t cut_ns; /* that it needs to end, at most, when the calls are cut */
     /* Strangers come by HTTP: no interface is refused, and they may send their last requests when
      * the node drains. */
     bool serves_clients;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define OTHER_THREADS 4 /* for reloads and the end of an old configuration */
+#define OTHER_THREADS 4     /* for reloads and the end of an old configuration */
+#define LAST_WORDS_NS ENV_S /* for the answers of calls that are cut to reach their clients */
 
 /* ---- the API node behind libcurl ------------------------------------------------------------- */
 
@@ -415,6 +416,7 @@ const struct node_side node_side_lb = {
     .set_chain = lb_set_chain,
     .in_flight = lb_in_flight,
     .cut = lb_cut_calls,
+    .cut_ns = LAST_WORDS_NS,
     .serves_clients = true,
     .status = lb_status,
     .unready = lb_unready,

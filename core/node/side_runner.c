@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
+#define SIDE_CUT_NS      ENV_S        /* for what it says of that */
 #define FILES_SLACK      4096         /* pipes and process descriptors of containers */
 #define RECEIVED_BYTES   (256u << 20) /* of messages under way, which rpc holds at most */
 
@@ -316,6 +317,19 @@ static void runner_drain_calls(struct node *n, void (*done)(void *ud), void *ud)
     }
 }
 
+static uint64_t runner_in_flight(const struct node *n)
+{
+    struct runner_counts c;
+
+    runner_count(n->runner, &c);
+    return c.active;
+}
+
+static void runner_cut_calls(struct node *n)
+{
+    runner_cut(n->runner);
+}
+
 static void runner_close(struct node *n)
 {
     if (n->rpc_server) {
@@ -418,6 +432,9 @@ const struct node_side node_side_runner = {
     .try_open = open_hub,
     .try_plugins = runner_try_plugins,
     .set_chain = runner_set_chain,
+    .in_flight = runner_in_flight,
+    .cut = runner_cut_calls,
+    .cut_ns = RUNNER_CUT_NS + SIDE_CUT_NS,
     .lists = node_runner_lists,
     .tables = node_runner_tables,
     .series = node_runner_series,

@@ -1,11 +1,11 @@
 /* The runner: wiring of its parts, start, drain, end. */
 #include <runner/internal.h>
 
+#include <assert.h>
 #include <stdlib.h>
 
-#define DRAIN_GRACE_NS (3 * ENV_S) /* after the deadline, for removals */
-#define SWEEPS_MAX     1u              /* engine_sweep() lets one run */
-#define SAMPLES_MAX    1u              /* usage.c too */
+#define SWEEPS_MAX  1u /* engine_sweep() lets one run */
+#define SAMPLES_MAX 1u /* usage.c too */
 
 uint32_t runner_slow_operations_max(const struct runner_options *o)
 {
@@ -146,17 +146,12 @@ static void close_unused(struct runner *r)
     }
 }
 
-static void drain_over(struct env_timer *t)
+void runner_cut(struct runner *r)
 {
-    struct runner *r = container_of(t, struct runner, drain_timer);
     struct container *c, *next_c;
     struct rcall *rc, *next;
 
-    if (r->drain_forced) {
-        r->drain_given_up = true;
-        runner_drain_check(r);
-        return;
-    }
+    assert(r->draining);
     r->drain_forced = true;
     for (rc = TAILQ_FIRST(&r->calls); rc; rc = next) {
         next = TAILQ_NEXT(rc, all);
@@ -166,7 +161,19 @@ static void drain_over(struct env_timer *t)
     HASH_ITER(hh, r->containers, c, next_c) {
         container_hurry(c);
     }
-    env_timer_set(r->env, &r->drain_timer, env_now_ns(r->env) + DRAIN_GRACE_NS);
+    env_timer_set(r->env, &r->drain_timer, env_now_ns(r->env) + RUNNER_CUT_NS);
+    runner_drain_check(r);
+}
+
+static void drain_over(struct env_timer *t)
+{
+    struct runner *r = container_of(t, struct runner, drain_timer);
+
+    if (!r->drain_forced) {
+        runner_cut(r);
+        return;
+    }
+    r->drain_given_up = true;
     runner_drain_check(r);
 }
 

@@ -172,6 +172,9 @@ void runner_start(struct runner *r);
  * run at the deadline are answered 502. */
 void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, bool clean),
                   void *ud);
+/* While it drains: what its deadline does, now. done() comes within RUNNER_CUT_NS. */
+#define RUNNER_CUT_NS (3 * ENV_S) /* for removals */
+void runner_cut(struct runner *r);
 /* After drain's done(). When that was not clean and operations still run on lanes, what they use is
  * left allocated. NULL ok. */
 void runner_destroy(struct runner *r);
