@@ -19,6 +19,8 @@
 #define LOG_DIRECT_WAIT_MS 1000
 #define LOG_GATE_NS        INT64_C(10000000000)
 #define LOG_GATE_LINES     100
+#define LOG_LOST_LINES     2000 /* the same of lost detached calls, which only the log names: as
+                                   many as a machine has, and as a writer's queue takes */
 
 enum log_format { LOG_TEXT, LOG_JSON };
 

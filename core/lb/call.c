@@ -110,17 +110,27 @@ static void count_end(struct lb_call *c, enum outcome outcome, int status)
     functions_count(c, outcome, of);
 }
 
+/* Its client has its 202, and is told of nothing else. */
+static bool is_broken(const struct lb_call *c, enum outcome outcome)
+{
+    return c->answered && c->route.detached && outcome != OUTCOME_OK;
+}
+
+/* Each detached call that is lost has its line, however many others end with a runner: nobody else
+ * is told. Those that their functions failed are a stranger's to cause: they pass with others. */
 static void log_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
 {
-    static struct log_gate kinds[OUTCOMES_N][FN_LOG_DEBUG + 1];
+    static struct log_gate kinds[OUTCOMES_N][FN_LOG_DEBUG + 1], lost_kind;
     uint32_t level = outcome == OUTCOME_OK || outcome == OUTCOME_ABORTED ? FN_LOG_DEBUG
                      : e && e->blame == FN_BLAME_USER                   ? FN_LOG_INFO
                                                                         : FN_LOG_WARN;
+    bool lost = is_broken(c, outcome) && level == FN_LOG_WARN;
 
     if (log_level() < level) {
         return;
     }
-    log_write_gated(&kinds[outcome][level], LOG_GATE_LINES, level, "call ended", "call_id", c->id,
+    log_write_gated(lost ? &lost_kind : &kinds[outcome][level],
+                    lost ? LOG_LOST_LINES : LOG_GATE_LINES, level, "call ended", "call_id", c->id,
                     "outcome", outcome_names[outcome], "status", log_num(status), "fn_id",
                     c->fn ? c->fn->fn_id : c->route.fn_id, "app_id", c->fn ? c->fn->app_id : NULL,
                     "runner_addr", c->place.address, "attempts", log_num(c->place.attempts),
@@ -162,7 +172,7 @@ static void call_finish(struct lb_call *c, enum outcome outcome, int status,
     place_end(&c->place, outcome == OUTCOME_OK        ? PLACE_END_OK
                          : outcome == OUTCOME_ABORTED ? PLACE_END_GONE
                                                       : PLACE_END_FAILED);
-    if (c->answered && c->route.detached && outcome != OUTCOME_OK) {
+    if (is_broken(c, outcome)) {
         metric_add(c->lb->metrics.detached_broken, 1);
     }
     tell_listeners(c, outcome, status, e);

@@ -110,17 +110,21 @@ static uint64_t bytes_to_function(const struct rcall *rc)
            (rc->ex && !rc->ended ? rc->r->deps.fnsock->sent(rc->ex) : 0);
 }
 
+/* Each detached call that is lost has its line, however many others end with it: its client has had
+ * its 202, and its load balancer may be gone. */
 static void log_failure(struct rcall *rc, int http, const char *text)
 {
     struct container *c = rc->c;
-    static struct log_gate kinds[OUTCOMES_N][FN_LOG_DEBUG + 1];
+    static struct log_gate kinds[OUTCOMES_N][FN_LOG_DEBUG + 1], lost_kind;
     uint32_t level = http == 503 ? FN_LOG_DEBUG : rc->end_user ? FN_LOG_INFO : FN_LOG_WARN;
+    bool lost = rc->call.detached && rc->start_sent && level == FN_LOG_WARN;
 
     if (level > log_level()) {
         return;
     }
     log_write_gated(
-        &kinds[rc->outcome][level], LOG_GATE_LINES, level, "call failed", "call_id", rc->call.id,
+        lost ? &lost_kind : &kinds[rc->outcome][level], lost ? LOG_LOST_LINES : LOG_GATE_LINES,
+        level, "call failed", "call_id", rc->call.id,
         "trace_id", spans_trace_id(rc->traced.spans), "app_id", rc->call.app_id, "fn_id",
         rc->call.fn_id, "container_id", c ? c->id : NULL, "code", log_num(http), "error", text,
         "reason", rc->why, "user", rc->end_user ? "true" : "false", "outcome",
@@ -627,6 +631,9 @@ void rcall_gone(struct rcall *rc)
         if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {
             rcall_pause(rc, false); /* runs to its end, unheard */
         } else {
+            if (rc->call.detached && rc->start_sent) {
+                log_failure(rc, 502, "its load balancer went away in the middle of its body");
+            }
             rcall_drop(rc);
         }
     } /* the deferred end frees the others */

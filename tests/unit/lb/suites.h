@@ -14,5 +14,6 @@ Suite *why_suite(void);
 Suite *list_suite(void);
 Suite *view_suite(void);
 Suite *traced_suite(void);
+Suite *lost_suite(void);
 
 #endif

@@ -28,6 +28,7 @@ int main(void)
     srunner_add_suite(sr, list_suite());
     srunner_add_suite(sr, view_suite());
     srunner_add_suite(sr, traced_suite());
+    srunner_add_suite(sr, lost_suite());
     srunner_add_suite(sr, states_suite());
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

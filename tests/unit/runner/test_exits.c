@@ -2,7 +2,9 @@
 #include "suites.h"
 #include "world.h"
 
+#include <base/log.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(refused_connection_moves_on)
@@ -241,6 +243,12 @@ START_TEST(an_answer_does_not_lose_its_headers)
 }
 END_TEST
 
+static void nothing(void *ud, bool clean)
+{
+    (void)ud;
+    (void)clean;
+}
+
 static char failure[1024]; /* the last line about a call */
 
 static void note_failure(uint32_t level, int64_t wall_ns, const char *line, size_t len)
@@ -268,6 +276,101 @@ START_TEST(the_line_of_a_failure_counts_what_a_function_has)
 }
 END_TEST
 
+#define LOST_N (2 * LOG_GATE_LINES)
+
+static char *told; /* lines about calls that failed */
+static size_t told_len;
+
+static void keep_failure(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+{
+    (void)level;
+    (void)wall_ns;
+    if (memmem(line, len, "call failed", 11)) {
+        told = realloc(told, told_len + len + 1);
+        memcpy(told + told_len, line, len);
+        told[told_len += len] = '\0';
+    }
+}
+
+static void much_memory(struct world *w)
+{
+    w->totals.mem_bytes = (uint64_t)64 << 30;
+    w->totals.cpu_milli = 1000000;
+}
+
+static uint32_t lines_of(const char *id, const char *with)
+{
+    uint32_t n = 0;
+
+    for (const char *at = told; at && (at = strstr(at, id)); at++) {
+        const char *end = strchr(at, '\n');
+
+        n += memmem(at, (size_t)(end - at), with, strlen(with)) != NULL;
+    }
+    return n;
+}
+
+/* A detached call has nobody whom its end could be told but the log, however many end at a time:
+ * with their runner, at its drain deadline, where their load balancers have gone. */
+START_TEST(each_detached_call_that_is_cut_is_named)
+{
+    const struct log_config kept = { .level = FN_LOG_INFO, .fd = 2, .sink = keep_failure };
+    const struct log_config plain = { .level = FN_LOG_ERROR, .fd = 2 };
+    struct world *w = world_create(much_memory);
+    struct engage_session *s[LOST_N];
+    struct runner_counts n;
+
+    told_len = 0;
+    for (int i = 0; i < LOST_N; i++) {
+        world_call(w, (struct call_spec){ .what = "never", .mem_mb = 16, .timeout_s = 100 });
+        s[i] = world_call(w, (struct call_spec){ .what = "never", .mem_mb = 16, .fn = "f2",
+                                                 .timeout_s = 100, .detached = true });
+    }
+    world_run_ms(w, 10000);
+    ck_assert_uint_eq(world_counts(w).running, 2 * LOST_N);
+    world_gone(w, s[0]);
+    log_setup(&kept);
+    runner_drain(w->r, w->f->now + ENV_S, nothing, NULL);
+    world_run_ms(w, 500);
+    ck_assert_uint_eq(world_counts(w).active, 2 * LOST_N);
+    runner_cut(w->r);
+    log_setup(&plain);
+    n = world_counts(w);
+    ck_assert_uint_eq(n.active, 0);
+    ck_assert_uint_eq(n.unknown, 2 * LOST_N - 1);
+    ck_assert_uint_eq(n.aborted, 1);
+    for (int i = 0; i < LOST_N; i++) {
+        ck_assert_uint_eq(lines_of(s[i]->id, " app_id=app fn_id=f2 "), 1);
+        ck_assert(i == 0 || (s[i]->code == 502 && !s[i]->user));
+    }
+    free(told);
+    world_destroy(w);
+}
+END_TEST
+
+/* Its load balancer goes away with the rest of its body. */
+START_TEST(a_detached_call_without_the_rest_of_its_body_is_named)
+{
+    const struct log_config kept = { .level = FN_LOG_INFO, .fd = 2, .sink = keep_failure };
+    const struct log_config plain = { .level = FN_LOG_ERROR, .fd = 2 };
+    struct world *w = world_create(NULL);
+    struct engage_session *s =
+        world_call(w, (struct call_spec){ .what = "never", .no_body = true, .detached = true });
+
+    told_len = 0;
+    world_body(w, s, "half", 4, false);
+    world_run_ms(w, 200);
+    ck_assert_int_eq(s->start_status, 202);
+    log_setup(&kept);
+    world_gone(w, s);
+    log_setup(&plain);
+    ck_assert_uint_eq(lines_of(s->id, " app_id=app fn_id=f1 "), 1);
+    ck_assert_uint_eq(world_counts(w).active, 0);
+    free(told);
+    world_destroy(w);
+}
+END_TEST
+
 TCase *exits_tests(void)
 {
     TCase *t = tcase_create("exits");
@@ -283,6 +386,8 @@ TCase *exits_tests(void)
     tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
     tcase_add_test(t, an_answer_does_not_lose_its_headers);
     tcase_add_test(t, the_line_of_a_failure_counts_what_a_function_has);
+    tcase_add_test(t, each_detached_call_that_is_cut_is_named);
+    tcase_add_test(t, a_detached_call_without_the_rest_of_its_body_is_named);
     tcase_add_loop_test(t, deaths_in_a_row_are_the_functions, 0, 2);
     tcase_add_test(t, a_refused_call_does_not_stand_for_one_that_was_served);
     tcase_add_test(t, who_is_killed_did_not_die_by_itself);
