@@ -455,7 +455,8 @@ static void on_finished(void *ud, const struct engage_finished *f)
 
     c->finished = *f;
     c->has_finished = true;
-    c->began = f->execution_ns > 0 || is_date(f->started_at);
+    c->began = f->execution_ns != 0 || is_date(f->started_at);
+    outcome_believe(&c->finished, env_now_ns(c->lb->deps.env) - c->created_ns);
     c->finished.error_text = f->error_text ? arena_strdup(&c->arena, f->error_text) : NULL;
     c->finished.image = NULL;
     c->finished.details = NULL;

@@ -69,6 +69,8 @@ struct rule {
     const char *text;   /* NULL = the runner's text */
 };
 extern const struct rule outcome_rules[SEEN_N];
+/* A duration that is negative, or longer than its call has lasted here, becomes 0: not known. */
+void outcome_believe(struct engage_finished *f, int64_t call_ns);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 

@@ -1,6 +1,9 @@
 /* The retry table: what was seen of an attempt, whether it may be sent again, and what it means
- * when it is not. Only rows with a proof that no function code received a byte have a retry_why. */
+ * when it is not. Only rows with a proof that no function code received a byte have a retry_why.
+ * And what of a runner's report is believed (outcome_believe()). */
 #include <lb/lb_int.h>
+
+#define CLOCK_FASTER 1000 /* a runner's clock may be, by one part of so many; NTP: 1 of 2000 */
 
 const struct rule outcome_rules[SEEN_N] = {
     [SEEN_OK] = { 0, OUTCOME_OK, 0, NULL },
@@ -26,6 +29,25 @@ const struct rule outcome_rules[SEEN_N] = {
     [SEEN_BROKEN] = { 0, OUTCOME_UNKNOWN, 502,
                       "the connection to the runner was lost; the call may have run once" },
 };
+
+/* Go Fn subtracts dates, so that a step of its clock is a duration below 0 or of years. */
+static int64_t believable_ns(int64_t said_ns, int64_t call_ns)
+{
+    if (said_ns < 0 || said_ns > call_ns + call_ns / CLOCK_FASTER) {
+        return 0;
+    }
+    return said_ns < call_ns ? said_ns : call_ns;
+}
+
+void outcome_believe(struct engage_finished *f, int64_t call_ns)
+{
+    int64_t *const durations[] = { &f->scheduler_ns, &f->execution_ns,  &f->image_pull_wait_ns,
+                                   &f->ctr_prep_ns,  &f->ctr_create_ns, &f->init_start_ns };
+
+    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
+        *durations[i] = believable_ns(*durations[i], call_ns);
+    }
+}
 
 const char *const lb_end_names[LB_ENDS_N] = { "completed", "canceled", "timeouts", "errors",
                                               "server_busy" };

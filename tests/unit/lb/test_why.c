@@ -2,6 +2,7 @@
 #include "fixture.h"
 #include "suites.h"
 
+#include <lb/lb_int.h>
 #include <lb/why.h>
 
 #include <stdio.h>
@@ -394,10 +395,91 @@ START_TEST(the_phases_of_a_start_are_told)
     c = INVOKE("");
     a = fake_engage_last(&fe);
     id_of(a, id);
+    fake_env_advance(env, 200 * ENV_MS);
     a->cb->on_finished(a->ud, &cold);
     fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
     expect(id, "\"runner_wait\":100000,\"execution\":1000,\"pull\":60000,\"prepare\":7,"
                "\"create\":20000,\"first_byte\"", NULL);
+    client_free(c);
+}
+END_TEST
+
+/* All of them that much; the call takes 2 s. */
+static struct engage_finished durations_of(int64_t ns)
+{
+    return (struct engage_finished){ .success = true,
+                                     .scheduler_ns = ns,
+                                     .execution_ns = ns,
+                                     .image_pull_wait_ns = ns,
+                                     .ctr_prep_ns = ns,
+                                     .ctr_create_ns = ns,
+                                     .init_start_ns = ns };
+}
+
+static void run_with(const struct engage_finished *f, char id[CALL_ID_LEN + 1])
+{
+    struct engage_attempt *a;
+    struct client *c;
+
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    id_of(a, id);
+    fake_env_advance(env, 2 * ENV_S);
+    a->cb->on_finished(a->ud, f);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    client_free(c);
+}
+
+/* A broken runner, or one whose clock is set by years meanwhile, spoils no figure. */
+START_TEST(durations_that_cannot_be_are_not_believed)
+{
+    static const int64_t wrong[] = { -1, INT64_MIN, INT64_MAX, 24LL * 3600 * ENV_S,
+                                     2 * ENV_S + 2 * ENV_S / 1000 + 1 };
+    const int64_t right[] = { ENV_S, 2 * ENV_S, 2 * ENV_S + 2 * ENV_S / 1000 };
+    struct metric *waits = lb->metrics.sched_latency, *runs = lb->metrics.exec_latency;
+    int64_t waits_n = metric_value(waits), runs_n = metric_value(runs);
+    char id[CALL_ID_LEN + 1];
+
+    PUBLISH("r1:1");
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const struct engage_finished f = durations_of(wrong[i]);
+        struct buf out = BUF_INIT(0);
+
+        run_with(&f, id);
+        ck_assert_int_eq(lb_why(lb, id, &out, NULL), 0);
+        ck_assert_ptr_nonnull(strstr(buf_text(&out), "\"attempt\":2000000,\"first_byte\""));
+        buf_finish(&out);
+    }
+    ck_assert_int_eq(metric_value(waits), waits_n);
+    ck_assert_int_eq(metric_value(runs), runs_n);
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+        const struct engage_finished f = durations_of(right[i]);
+
+        run_with(&f, id);
+        expect(id, i == 0 ? "\"runner_wait\":1000000,\"execution\":1000000,\"pull\":1000000"
+                          : "\"runner_wait\":2000000,\"execution\":2000000,\"pull\":2000000", NULL);
+    }
+    ck_assert_int_eq(metric_value(waits), waits_n + 3);
+    ck_assert_int_eq(metric_value(runs), runs_n + 3);
+}
+END_TEST
+
+/* What says how long it ran, however wrong, does not say that it did not run. */
+START_TEST(a_refusal_with_a_duration_that_cannot_be_is_no_proof)
+{
+    const struct engage_finished nack = { .error_code = 503, .error_text = "busy",
+                                          .execution_ns = -1 };
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1", "r2:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    a->cb->on_finished(a->ud, &nack);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_uint_eq(fe.attempts_made, 1);
+    ck_assert_int_eq(c->status, 502);
+    expect_outcome(c, "unknown");
     client_free(c);
 }
 END_TEST
@@ -465,6 +547,8 @@ Suite *why_suite(void)
     tcase_add_test(calls, a_runner_tells_its_reason_in_details);
     tcase_add_test(calls, a_runner_tells_when_to_come_again);
     tcase_add_test(calls, the_phases_of_a_start_are_told);
+    tcase_add_test(calls, durations_that_cannot_be_are_not_believed);
+    tcase_add_test(calls, a_refusal_with_a_duration_that_cannot_be_is_no_proof);
     tcase_add_test(calls, phases_of_a_refused_attempt_are_not_the_calls);
     tcase_add_test(calls, what_a_function_said_stays_out);
     suite_add_tcase(s, calls);
