@@ -8,7 +8,8 @@
  *
  *   IMAGE to RESERVE      container_image_done(); to CREATE: container_reserved(), it is charged
  *   CREATE to IMAGE       create_failed(): the engine had lost the image; once, uncharged
- *   CREATE, START to INIT each when the engine's operation returned
+ *   CREATE to START       begin_start(): the engine has made it
+ *   START to INIT         start_done()
  *   INIT to IDLE          initialized(): its socket is there; into q->idle and r->lru
  *   IDLE to FREEZE        idle_tick(): not wanted for a while
  *   IDLE, FREEZE to BUSY  container_take(); from FREEZE when the engine had not begun
@@ -17,6 +18,10 @@
  *   THAW to FROZEN        thaw_failed(): the engine is away
  *   BUSY to IDLE          container_release(): the call is over
  *
+ * One whose room is promised is made while it waits in RESERVE (make_early()): what is made and not
+ * started has no process and no charge. CREATE waits for the end of that, or makes it if that
+ * failed.
+ *
  * At most one engine operation runs at a time; a container that is closed while one runs is removed
  * when it returns. Its charge is given back before it counts as gone. One lazy timer per
  * container: moving its due time later costs nothing, so that a busy container touches the timer
@@ -24,8 +29,6 @@
 #include <runner/internal.h>
 
 #include <assert.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +36,8 @@
 #define CLOSE_BACKOFF_MAX_NS (30 * ENV_S)
 #define REMOVAL_USUAL_NS     (3 * ENV_S) /* nobody is promised the room of one that takes longer */
 #define RESERVE_WAIT_NS      (10 * ENV_S)
+#define EARLY_MAX            32u /* made without a charge, those included that are removed again */
 #define THAW_TURNS           2 /* freeze_timeouts that a thaw waits for its place */
-#define STILLBORN_MAX        3 /* containers that end before a call; then its caller is told why */
 #define TAIL_BYTES           2048
 #define HINT "please ensure you are using the latest fdk and check the logs"
 
@@ -110,24 +113,6 @@ void container_arm(struct container *c, int64_t due_ns)
     if (due_ns != DUE_NEVER && (!env_timer_is_set(&c->timer) || c->timer.at_ns > due_ns)) {
         env_timer_set(c->r->env, &c->timer, due_ns);
     }
-}
-
-const char *container_exit_text(const struct container *c, char *ret, size_t cap)
-{
-    unsigned long long mb = c->task.mem_bytes / ACCOUNT_MIB;
-
-    if (c->exit.reason == FN_EXIT_OOM) {
-        snprintf(ret, cap,
-                 "container out of memory, you may want to raise fn.memory for this function "
-                 "(default: 128MB): limit %llu MB, exit 137", mb);
-    } else if (c->exit.reason == FN_EXIT_SIGNAL) {
-        snprintf(ret, cap, "container killed by signal %d", c->exit.status);
-    } else if (c->exit.reason == FN_EXIT_REMOVED) {
-        snprintf(ret, cap, "container was removed");
-    } else {
-        snprintf(ret, cap, "container exit code %d", c->exit.status);
-    }
-    return ret;
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -222,27 +207,6 @@ bool container_launch_warm(struct slot_queue *q, const struct mould *mould)
     return c && c->warm;
 }
 
-void container_image_done(struct container *c, int result, const struct fn_error *err)
-{
-    if (c->state != CTR_IMAGE) {
-        return;
-    }
-    if (result < 0) {
-        fail_soon(c, err);
-        return;
-    }
-    c->image_ns = env_now_ns(c->r->env);
-    slots_plan(c, false);
-    ctr_enter(c, CTR_RESERVE);
-    container_arm(c, c->image_ns + RESERVE_WAIT_NS);
-    if (!slots_reserve(c)) {
-        struct slot_queue *q = c->q;
-
-        container_close(c);
-        slots_kick(q);
-    }
-}
-
 void container_unhold(struct container *c)
 {
     c->image_held = false;
@@ -292,31 +256,79 @@ static void on_ready(void *ud, const struct fn_error *err)
     }
 }
 
+static int make_at_engine(struct container *c, struct fn_error *reterr)
+{
+    const struct fnsock_if *fs = c->r->deps.fnsock;
+    int result = c->sock ? 0 : fs->open(fs->impl, c->id, on_ready, c, &c->sock, reterr);
+
+    if (result < 0) {
+        c->sock = NULL;
+        reterr->code = reterr->code ? reterr->code : result;
+        return result;
+    }
+    c->task.iofs_dir = fs->dir(c->sock);
+    c->task.iofs_engine_dir = fs->engine_dir(c->sock);
+    engine_call(c, OP_CREATE);
+    return 0;
+}
+
+static void begin_start(struct container *c)
+{
+    ctr_enter(c, CTR_START);
+    engine_call(c, OP_START);
+}
+
 void container_reserved(struct container *c)
 {
     struct runner *r = c->r;
     struct fn_error err = ERR_INIT;
-    int result;
 
     c->charged = true;
+    slots_early(c, false);
     ctr_enter(c, CTR_CREATE);
     slots_spare(c, c->warm);
     container_arm(c, DUE_NEVER);
     metrics_account(r);
     c->create_ns = env_now_ns(r->env);
-    result = 0;
-    if (!c->sock) {
-        result = r->deps.fnsock->open(r->deps.fnsock->impl, c->id, on_ready, c, &c->sock, &err);
-    }
-    if (result < 0) {
-        c->sock = NULL;
-        err.code = err.code ? err.code : result;
+    if (c->ctr_made) {
+        begin_start(c);
+    } else if (c->op.kind == OP_NONE && make_at_engine(c, &err) < 0) {
         fail_soon(c, &err);
+    }
+}
+
+/* Its room comes with the end of others, which the engine removes meanwhile. What fails here is
+ * made, and told, when the room is there. */
+static void make_early(struct container *c)
+{
+    struct fn_error err = ERR_INIT;
+
+    if (c->r->n_early < EARLY_MAX && make_at_engine(c, &err) == 0) {
+        slots_early(c, true);
+    }
+}
+
+void container_image_done(struct container *c, int result, const struct fn_error *err)
+{
+    if (c->state != CTR_IMAGE) {
         return;
     }
-    c->task.iofs_dir = r->deps.fnsock->dir(c->sock);
-    c->task.iofs_engine_dir = r->deps.fnsock->engine_dir(c->sock);
-    engine_call(c, OP_CREATE);
+    if (result < 0) {
+        fail_soon(c, err);
+        return;
+    }
+    c->image_ns = env_now_ns(c->r->env);
+    slots_plan(c, false);
+    ctr_enter(c, CTR_RESERVE);
+    container_arm(c, c->image_ns + RESERVE_WAIT_NS);
+    if (!slots_reserve(c)) {
+        struct slot_queue *q = c->q;
+
+        container_close(c);
+        slots_kick(q);
+    } else if (c->state == CTR_RESERVE) {
+        make_early(c);
+    }
 }
 
 /* The engine did not have the image after all: look it up again, once. */
@@ -334,22 +346,6 @@ static void create_failed(struct container *c)
     ctr_enter(c, CTR_IMAGE);
     slots_plan(c, true);
     image_want(c);
-}
-
-bool container_stillborn(struct container *c)
-{
-    if (!c->served && !c->stillborn) {
-        c->stillborn = true;
-        c->q->stillborn++;
-    }
-    return !c->served && c->q->stillborn >= STILLBORN_MAX;
-}
-
-bool container_ended_by_itself(const struct container *c)
-{
-    return c->exited && (c->exit.reason == FN_EXIT_CODE ||
-                         (c->exit.reason == FN_EXIT_SIGNAL && c->exit.status != SIGKILL &&
-                          c->exit.status != SIGTERM));
 }
 
 static void fail_to_initialize(struct container *c)
@@ -706,6 +702,7 @@ static void container_gone(struct env_task *t)
     bool charged = c->charged;
 
     ctr_enter(c, CTR_GONE);
+    slots_early(c, false);
     if (charged) {
         account_give(&r->account, &c->need);
         slots_coming(c, false);
@@ -760,11 +757,12 @@ void container_op_done(struct container *c)
     }
     switch (kind) {
     case OP_CREATE:
-        if (c->op.result < 0) {
+        if (c->state == CTR_RESERVE) {
+            break; /* its room decides */
+        } else if (c->op.result < 0) {
             create_failed(c);
         } else {
-            ctr_enter(c, CTR_START);
-            engine_call(c, OP_START);
+            begin_start(c);
         }
         break;
     case OP_START:
@@ -791,7 +789,7 @@ void container_op_overdue(struct container *c)
     struct rcall *rc = c->call;
     struct fn_error err = ERR_INIT;
 
-    if (c->state == CTR_CREATE || c->state == CTR_START) {
+    if (c->state <= CTR_START) {
         slots_hung(c->q, true);
         err_set(&err, FN_E_UNAVAILABLE, "the driver does not return from its method");
         container_fail(c, &err);

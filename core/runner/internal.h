@@ -28,7 +28,7 @@
 
 enum ctr_state {
     CTR_IMAGE,   /* its image is being prepared; nothing is reserved */
-    CTR_RESERVE, /* waits for memory and CPU */
+    CTR_RESERVE, /* waits for memory and CPU; being made, or made, where they are promised */
     CTR_CREATE,
     CTR_START,
     CTR_INIT,    /* runs; the function has not published its socket */
@@ -64,7 +64,7 @@ struct container {
     void *ctr; /* the driver's */
     bool charged;
     bool reserving; /* in r->reserving_list */
-    bool ctr_made, in_idle;
+    bool ctr_made, in_idle, early;
     bool image_held; /* an image's preparation uses its task */
     bool image_retried;
     bool ready, started; /* the socket is there; start() returned */
@@ -188,6 +188,7 @@ void slots_unreserve(struct container *c); /* waits for room: stops waiting */
 void slots_plan(struct container *c, bool on); /* will want room after its image */
 void slots_hung(struct slot_queue *q, bool hung); /* a start of q ran out of time, or one came up */
 void slots_coming(struct container *c, bool on); /* its room will soon be free */
+void slots_early(struct container *c, bool on); /* made, or being made, before it has room */
 /* A container of q could not be started; it is being removed already. */
 void slots_launch_failed(struct slot_queue *q, struct container *c, const struct fn_error *why);
 void slots_engine_down(struct runner *r); /* waiting reservations end */
@@ -339,6 +340,7 @@ struct runner {
     struct container_list lru; /* may be evicted: warm ones, then idle and frozen ones, those first
                                   that were used longest ago */
     uint32_t n_idle; /* idle and frozen, of all queues */
+    uint32_t n_early; /* made, or being made, without a charge */
     struct slot_queue *queues;
     struct container *containers;
     struct walks call_walks, container_walks; /* over calls and containers */

@@ -135,6 +135,12 @@ void slots_coming(struct container *c, bool on)
     }
 }
 
+void slots_early(struct container *c, bool on)
+{
+    c->r->n_early += (uint32_t)(on - c->early);
+    c->early = on;
+}
+
 struct account_need slots_missing(const struct slot_queue *q, const struct account_need *coming)
 {
     struct account_need ahead = fair_ahead(q);

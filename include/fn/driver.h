@@ -193,8 +193,8 @@ struct fn_driver_ops {
      * at a time per image and shares the result. */
     int (*prepare_image)(void *inst, struct fn_op *, const struct fn_task *task,
                          struct fn_error *reterr);
-    /* [worker slow] required: create, not start. On failure nothing is left behind, or sweep() finds
-     * it. */
+    /* [worker slow] required: create, not start: nothing runs and no memory is used, since the host may
+     * create before there is memory. On failure nothing is left behind, or sweep() finds it. */
     int (*create)(void *inst, struct fn_op *, const struct fn_task *borrowed_until_close,
                   void **ret_ctr, struct fn_error *reterr);
     /* [worker slow] required, once: returns when it runs. After a failure close() follows. */

@@ -22,7 +22,7 @@
     X(ACKED, "B9", "202 is told when a function has accepted the call")                            \
     X(BODY, "B10", "a function gets the bytes of its request, all and once")                       \
     X(OWN, "B11", "a container runs calls of its function, one at a time, while it may")         \
-    X(MEMORY, "B12", "containers fit into the memory of their machine")                            \
+    X(MEMORY, "B12", "containers that were started fit into the memory of their machine")          \
     X(COUNTS_LB, "B13", "what a load balancer counts is what its clients saw")                     \
     X(COUNTS_RUNNER, "B14", "what a runner counts is what it was asked and told")                  \
     X(NOTHING_LEFT, "B15", "what is drained has nothing, and gives all memory back")               \

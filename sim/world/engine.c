@@ -91,13 +91,14 @@ struct box *box_find(struct engine *e, const struct runner_node *by, const char 
     return NULL;
 }
 
+/* What is made and was never started uses none; what was started does until it is removed. */
 static void check_memory(struct engine *e, const struct runner_node *by)
 {
     uint64_t bytes = 0, all = e->w->plan->runner_mem_mb * ACCOUNT_MIB;
     struct box *b;
 
     LIST_FOREACH(b, &e->boxes, link) {
-        bytes += b->by == by && !b->lost ? b->mem_bytes : 0;
+        bytes += b->by == by && b->started ? b->mem_bytes : 0;
     }
     if (bytes > all) {
         books_break(e->w->books, BOOKS_MEMORY, 0, "%s has containers of %llu bytes; expected %llu",
@@ -173,15 +174,18 @@ static int create(void *inst, struct fn_op *op, const struct fn_task *task, void
         return r;
     }
     *ret_ctr = box_create(d, task);
-    check_memory(d->engine, d->runner);
     return 0;
 }
 
 static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *err)
 {
+    struct engine_driver *d = of(inst);
     struct box *b = ctr;
-    int r = work(of(inst), op, START, err);
+    int r;
 
+    b->started = true;
+    check_memory(d->engine, d->runner);
+    r = work(d, op, START, err);
     if (r == 0 && b->state == BOX_GONE) {
         r = err_set(err, FN_E_NOT_FOUND, "engine: no such container");
     }

@@ -18,6 +18,7 @@ struct box {
     uint32_t function;
     uint64_t mem_bytes;
     enum box_state state;
+    bool started; /* tried to, at least */
     bool lost; /* its runner was told that it could not be created */
     bool exiting;
     int64_t idle_ns; /* since when nobody uses it, and nothing is wrong */

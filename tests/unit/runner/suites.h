@@ -6,6 +6,7 @@
 TCase *account_tests(void);
 TCase *calls_tests(void);
 TCase *slots_tests(void);
+TCase *early_tests(void);
 TCase *engine_tests(void);
 TCase *output_tests(void);
 TCase *exits_tests(void);

@@ -31,6 +31,7 @@ int main(void)
     suite_add_tcase(s, account_tests());
     suite_add_tcase(s, calls_tests());
     suite_add_tcase(s, slots_tests());
+    suite_add_tcase(s, early_tests());
     suite_add_tcase(s, engine_tests());
     suite_add_tcase(s, output_tests());
     suite_add_tcase(s, fair_tests());

@@ -291,7 +291,7 @@ void world_check(struct world *w)
     struct container *c, *next;
     struct slot_queue *q, *q_next;
     uint64_t mem = 0, warm_mem = 0, evictable = 0, reserving = 0;
-    uint32_t warm = 0, pool_starts = 0;
+    uint32_t warm = 0, pool_starts = 0, early = 0;
 
     ck_assert_uint_eq(n.received, n.ok + n.failed + n.not_executed + n.unknown + n.aborted +
                                       n.in_flight); /* P8 */
@@ -301,6 +301,8 @@ void world_check(struct world *w)
         warm_mem += c->warm ? c->need.mem_bytes : 0;
         evictable += c->in_idle || c->spare ? c->need.mem_bytes : 0;
         reserving += c->reserving ? c->need.mem_bytes : 0;
+        early += c->early;
+        ck_assert(!c->early || !c->charged);
         ck_assert(!c->warm || (!c->call && !c->for_call && c->state < CTR_CLOSE));
         ck_assert(!c->spare || (c->warm && c->charged && c->state <= CTR_INIT));
     }
@@ -330,6 +332,7 @@ void world_check(struct world *w)
         pool_starts += for_pool;
     }
     ck_assert_uint_eq(reserving, w->r->reserving.mem_bytes);
+    ck_assert_uint_eq(early, w->r->n_early);
     ck_assert_uint_eq(pool_starts, w->r->warm.starting);
     ck_assert_uint_le(pool_starts, WARM_STARTS_MAX);
 }

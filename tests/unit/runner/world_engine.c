@@ -131,6 +131,7 @@ struct fctr {
     uint64_t handle;
     bool started, frozen, exited;
     char image[64];
+    uint64_t mem_bytes;
     struct env_timer exit_timer;
     uint32_t exit_reason;
     int exit_status;
@@ -245,6 +246,7 @@ static int d_create(void *inst, struct fn_op *op, const struct fn_task *task, vo
     snprintf(c->id, sizeof(c->id), "%s", task->id);
     snprintf(c->image, sizeof(c->image), "%s", task->image);
     c->handle = task->handle;
+    c->mem_bytes = task->mem_bytes;
     c->next = fctrs;
     fctrs = c;
     the->live++;
@@ -262,6 +264,17 @@ static struct fnsock *sock_of(const char *id)
     return s;
 }
 
+/* What is made and not started uses none. */
+static uint64_t memory_in_use(void)
+{
+    uint64_t bytes = 0;
+
+    for (const struct fctr *c = fctrs; c; c = c->next) {
+        bytes += c->started ? c->mem_bytes : 0;
+    }
+    return bytes;
+}
+
 static int d_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
 {
     struct fctr *c = ctr;
@@ -275,6 +288,7 @@ static int d_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
         return r;
     }
     c->started = true;
+    ck_assert_uint_le(memory_in_use(), the->totals.mem_bytes);
     if (strcmp(c->image, "exits") == 0) {
         driver_if->output(NULL, c->handle, 2, "boom: no such file\n", 19);
         exit_in(c, FN_EXIT_CODE, 3, 20 * ENV_MS);
