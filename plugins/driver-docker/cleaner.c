@@ -19,74 +19,9 @@
 
 #include <stdlib.h>
 
-#define USED_MAX    4096             /* images whose last use is known */
 #define IN_USE_NS   (120 * SECOND_NS)
 #define AGAIN_NS    (60 * SECOND_NS) /* while nothing can be removed */
 #define ROUNDS_MAX  8                /* of one sweep */
-
-struct used_image {
-    UT_hash_handle hh;
-    int64_t used_ns;
-    char id[API_IMAGE_ID_MAX + 1];
-    char name[]; /* as functions name it */
-};
-
-/* ---- what was used when ---------------------------------------------------------------------- */
-
-static void used_drop(struct docker *d, struct used_image *u)
-{
-    HASH_DEL(d->used_images, u);
-    free(u);
-}
-
-static void used_drop_oldest(struct docker *d)
-{
-    struct used_image *u, *next, *oldest = d->used_images;
-
-    HASH_ITER(hh, d->used_images, u, next) {
-        oldest = u->used_ns < oldest->used_ns ? u : oldest;
-    }
-    used_drop(d, oldest);
-}
-
-static struct used_image *used_add(struct docker *d, const char *name)
-{
-    size_t len = strlen(name) + 1;
-    struct used_image *u = calloc(1, sizeof(*u) + len);
-
-    if (!u) {
-        return NULL;
-    }
-    memcpy(u->name, name, len);
-    if (HASH_COUNT(d->used_images) >= USED_MAX) {
-        used_drop_oldest(d);
-    }
-    HASH_ADD_STR(d->used_images, name, u);
-    if (!u->hh.tbl) {
-        free(u);
-        return NULL;
-    }
-    return u;
-}
-
-void cleaner_use(struct docker *d, const char *name, const char *id)
-{
-    struct used_image *u;
-
-    if (d->conf->images_max == 0) {
-        return;
-    }
-    pthread_mutex_lock(&d->lock);
-    HASH_FIND_STR(d->used_images, name, u);
-    u = u || !id ? u : used_add(d, name);
-    if (u) {
-        u->used_ns = engine_now_ns(d);
-        if (id) {
-            snprintf(u->id, sizeof(u->id), "%s", id);
-        }
-    }
-    pthread_mutex_unlock(&d->lock);
-}
 
 void cleaner_pulled(struct docker *d)
 {
@@ -94,27 +29,6 @@ void cleaner_pulled(struct docker *d)
     d->clean_next_ns = 0;
     d->clean_wanted = true;
     pthread_mutex_unlock(&d->lock);
-}
-
-void cleaner_finish(struct docker *d)
-{
-    struct used_image *u, *next;
-
-    HASH_ITER(hh, d->used_images, u, next) {
-        used_drop(d, u);
-    }
-}
-
-/* When an image was last used; 0 = not by this runner. */
-static int64_t last_use_ns(struct docker *d, const char *id)
-{
-    struct used_image *u, *next;
-    int64_t last_ns = 0;
-
-    HASH_ITER(hh, d->used_images, u, next) {
-        last_ns = strcmp(u->id, id) == 0 && u->used_ns > last_ns ? u->used_ns : last_ns;
-    }
-    return last_ns;
 }
 
 /* ---- which may go ---------------------------------------------------------------------------- */
@@ -151,7 +65,7 @@ static size_t choose(struct docker *d, struct api_usage *usage)
     for (size_t i = 0; i < usage->n; i++) {
         struct api_stored *image = &usage->images[i];
 
-        image->used_ns = last_use_ns(d, image->id);
+        image->used_ns = presence_last_use_ns(d, image->id);
         if (image->containers == 0 && (image->used_ns == 0 || image->used_ns < since_ns) &&
             !is_exempt(d, image)) {
             usage->images[n++] = *image;

@@ -114,6 +114,7 @@ static int created(struct ctr *c, const struct fn_http_answer *a, struct fn_erro
     r = api_failure("create", a->status, a->body, a->body_len, reterr);
     if (r == FN_E_NOT_FOUND) {
         /* The image went away after it was prepared; the next attempt pulls it again. */
+        presence_forget(c->d);
         fail(reterr, FN_E_NOT_FOUND, 503, FN_BLAME_PLATFORM, "create: the image is gone");
         return fail_retry(reterr, FN_E_NOT_FOUND);
     }
@@ -349,7 +350,7 @@ int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
         freezer_write(d, c->id, false);
         c->frozen = FROZEN_NOT;
     }
-    cleaner_use(d, c->task->image, NULL);
+    presence_use(d, c->task->image);
     r = engine_remove(d, op, c->id, NULL, reterr);
     if (r == 0) {
         ctr_drop(c);

@@ -1,9 +1,9 @@
 /* Private to driver-docker: the instance and its parts.
  *
  * One `lock` protects the map of containers, their flags, the use counts of networks, the breaker,
- * the orphans and the state of the event stream. It is never held across a call of the host. Worker
- * calls on one container never overlap (driver.h); stream callbacks come on the host's stream
- * thread and find containers by name. */
+ * the orphans, what is known of images and the state of the event streams. It is never held across
+ * a call of the host. Worker calls on one container never overlap (driver.h); stream callbacks come
+ * on the host's stream thread and find containers by name. */
 #ifndef DRIVER_DOCKER_H
 #define DRIVER_DOCKER_H
 
@@ -43,6 +43,7 @@
 #define EVENTS_RETRY_NS    (500 * MS)
 #define LIST_RETRY_MAX_NS  (30 * SECOND_NS)
 #define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
+#define IMAGE_EVENTS_RETRY_NS SECOND_NS /* between two streams */
 #define NETWORKS_MAX       64
 #define NETWORK_AGAIN_NS   (60 * SECOND_NS)  /* between two tries to make it */
 #define ENGINE_FILE_MAX    1100             /* path of a file in cert_path */
@@ -114,6 +115,15 @@ struct orphan {
     int64_t missing_ns; /* since when the engine says "not there", 0 = it has not */
 };
 
+struct presence { /* presence.c */
+    struct known_image *images; /* by name */
+    uint64_t epoch; /* what an inspection of another one said is not known any more */
+    bool watched;   /* there is a stream, or one was asked for */
+    uint64_t stream; /* 0 = none */
+    int64_t next_ns; /* not before, the next stream */
+    struct api_events feed; /* stream thread only */
+};
+
 struct question; /* events.c: a GET whose answer is collected on the stream thread */
 LIST_HEAD(question_list, question);
 
@@ -136,7 +146,7 @@ struct docker {
     struct orphan orphans[ORPHANS_MAX];
     struct events events;
     struct question_list questions;
-    struct used_image *used_images; /* cleaner.c, by name */
+    struct presence presence;
     bool clean_wanted;
     int64_t clean_next_ns; /* not before */
     bool stopping;
@@ -219,14 +229,30 @@ int images_read_auth(struct docker *d, struct auth **ret, struct fn_error *reter
 int usage_tell(struct docker *d, struct fn_op *op, struct fn_usage *items, uint32_t n,
                struct fn_error *reterr);
 
+/* ---- presence.c ------------------------------------------------------------------------------ */
+
+/* What the engine said of an image, if it has it still; the image is used now. */
+bool presence_find(struct docker *d, const char *name, struct api_image *ret);
+/* Taken before an inspection: what it says is known unless something changed meanwhile. */
+uint64_t presence_epoch(struct docker *d);
+void presence_keep(struct docker *d, const char *name, const struct api_image *it, uint64_t epoch);
+/* An image is used now, if its name is known. */
+void presence_use(struct docker *d, const char *name);
+/* Under the lock. When an image was last used; 0 = not by this runner. */
+int64_t presence_last_use_ns(struct docker *d, const char *id);
+/* Any image may be gone, or another one. */
+void presence_forget(struct docker *d);
+/* [loop] every EVENTS_RETRY_NS: opens the stream of image events if it is not open. */
+void presence_tick(struct docker *d);
+/* [init] Ends it; events_close() came before. */
+void presence_close(struct docker *d);
+void presence_finish(struct docker *d);
+
 /* ---- cleaner.c ------------------------------------------------------------------------------- */
 
-/* An image is used now. id NULL: only if its name is known. */
-void cleaner_use(struct docker *d, const char *name, const char *id);
 void cleaner_pulled(struct docker *d); /* there is one more */
 /* Removes what exceeds images_max; waits for the engine, and says in the log what it did. */
 void cleaner_run(struct docker *d, struct fn_op *op);
-void cleaner_finish(struct docker *d);
 
 /* ---- events.c -------------------------------------------------------------------------------- */
 

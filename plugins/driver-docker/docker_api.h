@@ -156,7 +156,13 @@ struct api_state {
 };
 int api_parse_state(const char *body, size_t len, struct api_state *ret, struct fn_error *reterr);
 
-enum api_event_type { API_EVENT_OTHER, API_EVENT_DIE, API_EVENT_OOM, API_EVENT_DESTROY };
+enum api_event_type {
+    API_EVENT_OTHER,
+    API_EVENT_DIE,
+    API_EVENT_OOM,
+    API_EVENT_DESTROY,
+    API_EVENT_IMAGE /* of whatever action */
+};
 
 struct api_event {
     enum api_event_type type;
@@ -170,12 +176,14 @@ struct api_events {
     void *ud;
     struct json_scan scan;
     struct api_event event;
-    bool is_container, has_action, whole, any;
+    bool is_container, is_image, has_action, whole, any;
 };
 void api_events_feed(struct api_events *e, const char *data, size_t len);
 /* The request for those that feed understands, of an owner's containers, also of the past since
  * since_s. */
 int api_events_path(const char *owner, int64_t since_s, char *ret, size_t cap);
+/* The same of images, whosever they are. */
+int api_image_events_path(int64_t since_s, char *ret, size_t cap);
 
 /* ---- output frames --------------------------------------------------------------------------- */
 

@@ -462,6 +462,7 @@ static void on_event(void *ud, const struct api_event *ev)
     case API_EVENT_DESTROY:
         report_removed(d, ev->name);
         break;
+    case API_EVENT_IMAGE: /* presence.c */
     case API_EVENT_OTHER:
         break;
     }

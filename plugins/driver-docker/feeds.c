@@ -84,14 +84,10 @@ int api_list_end(const struct api_list *l, struct fn_error *reterr)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Engines differ in the names that a filter has for events, and in whether a label without a value
- * matches any. */
-int api_events_path(const char *owner, int64_t since_s, char *ret, size_t cap)
+/* filters is given, NULL = out of memory. */
+static int events_path(json_t *filters, int64_t since_s, char *ret, size_t cap)
 {
     char escaped[768];
-    json_t *filters = json_pack("{s:[s], s:[s,s,s,s,s], s:[o]}", "type", "container", "event",
-                                "die", "died", "oom", "destroy", "remove", "label",
-                                json_sprintf(API_OWNER_LABEL "=%s", owner));
     char *text = json_dumps(filters, JSON_COMPACT);
     int r = text ? engine_escape(text, escaped, sizeof(escaped)) : FN_E_EXHAUSTED;
 
@@ -104,6 +100,21 @@ int api_events_path(const char *owner, int64_t since_s, char *ret, size_t cap)
     return r < (int)cap ? 0 : FN_E_RANGE;
 }
 
+/* Engines differ in the names that a filter has for events, and in whether a label without a value
+ * matches any. */
+int api_events_path(const char *owner, int64_t since_s, char *ret, size_t cap)
+{
+    return events_path(json_pack("{s:[s], s:[s,s,s,s,s], s:[o]}", "type", "container", "event",
+                                 "die", "died", "oom", "destroy", "remove", "label",
+                                 json_sprintf(API_OWNER_LABEL "=%s", owner)),
+                       since_s, ret, cap);
+}
+
+int api_image_events_path(int64_t since_s, char *ret, size_t cap)
+{
+    return events_path(json_pack("{s:[s]}", "type", "image"), since_s, ret, cap);
+}
+
 /* { "Type": .., "Action": .., "Actor": { "Attributes": { "name": .., "exitCode": .. } } } */
 static void event_value(void *ud, const struct json_scan *s, const char *text)
 {
@@ -111,6 +122,7 @@ static void event_value(void *ud, const struct json_scan *s, const char *text)
 
     if (s->depth == 1 && has_key(s, 0, "Type")) {
         e->is_container = strcmp(text, "container") == 0;
+        e->is_image = strcmp(text, "image") == 0;
     } else if (s->depth == 1 && has_key(s, 0, "Action")) {
         e->has_action = *text != '\0';
         e->event.type = strcmp(text, "die") == 0       ? API_EVENT_DIE
@@ -137,14 +149,16 @@ static void event_closed(void *ud, const struct json_scan *s)
 static void line_end(struct api_events *e)
 {
     if (e->whole && e->has_action && json_scan_is_between(&e->scan)) {
-        e->event.type = e->is_container ? e->event.type : API_EVENT_OTHER;
+        e->event.type = e->is_container ? e->event.type
+                        : e->is_image   ? API_EVENT_IMAGE
+                                        : API_EVENT_OTHER;
         e->each(e->ud, &e->event);
     } else if (e->any) {
         e->each(e->ud, NULL);
     }
     e->scan = (struct json_scan){ .depth = 0 };
     e->event = (struct api_event){ .exit_code = 0 };
-    e->is_container = e->has_action = e->whole = e->any = false;
+    e->is_container = e->is_image = e->has_action = e->whole = e->any = false;
 }
 
 /* Of a line end alone there may be a part. */

@@ -31,14 +31,15 @@ static int check_image(const struct fn_task *task, const struct api_image *it,
 }
 
 /* 1 when it is there, 0 when not. */
-static int inspect(struct docker *d, struct fn_op *op, const struct fn_task *task,
-                   const struct image_name *image, struct fn_error *reterr)
+static int ask_engine(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                      const struct image_name *image, struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
     struct engine_call c = { .method = "GET", .timeout_ms = INSPECT_TIMEOUT_MS,
                              .answer_max = IMAGE_ANSWER_MAX };
     char path[2 * IMAGE_NAME_MAX + 64];
     struct api_image it = { .label_bytes = 0 };
+    uint64_t epoch = presence_epoch(d);
     int r;
 
     snprintf(path, sizeof(path), "/images/%s%c%s/json", image->repository,
@@ -47,16 +48,30 @@ static int inspect(struct docker *d, struct fn_op *op, const struct fn_task *tas
     r = engine_call(d, op, &c, &a, reterr);
     if (r == 0 && a.status == 200) {
         r = api_parse_image(a.body, a.body_len, &it, reterr);
-        r = r == 0 ? check_image(task, &it, reterr) : r;
         if (r == 0) {
-            cleaner_use(d, task->image, it.id);
-            r = 1;
+            presence_keep(d, task->image, &it, epoch);
+            r = check_image(task, &it, reterr);
         }
+        r = r == 0 ? 1 : r;
     } else if (r == 0 && a.status != 404) {
         r = api_failure("image", a.status, a.body, a.body_len, reterr);
     }
     d->http->free_answer(&a);
     return r;
+}
+
+/* The same, of what is known of it or else of the engine. */
+static int inspect(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                   const struct image_name *image, struct fn_error *reterr)
+{
+    struct api_image it;
+    int r;
+
+    if (presence_find(d, task->image, &it)) {
+        r = check_image(task, &it, reterr);
+        return r == 0 ? 1 : r;
+    }
+    return ask_engine(d, op, task, image, reterr);
 }
 
 static int pull_path(const struct image_name *image, char *ret, size_t cap)

@@ -104,6 +104,7 @@ static void tick(void *ud)
     struct docker *d = ud;
 
     events_tick(d);
+    presence_tick(d);
     orphans_tick(d);
     if (d->host->timer->arm(d->host, engine_now_ns(d) + EVENTS_RETRY_NS, tick, d, &d->timer) < 0) {
         engine_log(d, FN_LOG_ERROR, "no timer: the end of containers will not be noticed");
@@ -143,10 +144,11 @@ static void destroy(void *inst)
         d->host->timer->cancel(d->host, d->timer);
     }
     events_close(d);
+    presence_close(d);
     HASH_ITER(hh, d->ctrs, c, next) {
         ctr_drop(c);
     }
-    cleaner_finish(d);
+    presence_finish(d);
     pthread_mutex_destroy(&d->lock);
     load_file_finish(&d->load_file);
     pthread_mutex_destroy(&d->network_lock);

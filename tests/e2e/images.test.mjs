@@ -1,4 +1,4 @@
-// The image cleaner with a real engine, which belongs to this file alone.
+// Images that change behind the runner, and the image cleaner with an engine that belongs to this file alone.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -6,13 +6,73 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
-import { Ledger, startRunner } from './lib/cluster.mjs'
-import { driver } from './lib/docker.mjs'
+import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { docker, driver, noEngine } from './lib/docker.mjs'
 import { impossible, startEngine } from './lib/engines.mjs'
+import { invoke } from './lib/http.mjs'
 import { tempDir, until } from './lib/node.mjs'
+import { Podman, noPodman } from './lib/podman.mjs'
 
 const skip = impossible() || false
 const MIB = 1 << 20
+
+// Each call is the first one of its function, and so needs a container.
+const engines = {
+  'the engine': [noEngine, () => ({ docker })],
+  Podman: [noPodman, () => Podman.start(['hello', 'echo'])],
+}
+for (const [name, [without, startIt]] of Object.entries(engines)) {
+  describe(`an image that changes behind the runner, at ${name}`, { skip: without }, () => {
+    const image = `fnd-test/changes-${process.pid}:1`
+    const functions = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`f${i}x`, { image, memory: 64, timeout: 60 }]))
+    let engine
+    let runner
+    let lb
+    let called = 0
+
+    before(async () => {
+      engine = await startIt()
+      engine.docker('tag', 'fnd/hello:latest', image)
+      runner = await startRunner({ driver: driver(engine.socket), runner: `owner: changes-${process.pid}` })
+      lb = await startLb({ addresses: [runner.address], functions })
+    })
+    after(async () => {
+      for (const node of [lb, runner]) await node?.stop()
+      engine?.docker('rmi', image)
+      engine?.remove?.()
+    })
+
+    const coldCall = () => invoke(lb, fnId(`f${called++}x`), '{"name":"a"}')
+    const asked = async () => [...await runner.metrics()]
+      .filter(([k]) => /^fn_docker_api_latency_count.*docker_inspect_image/.test(k)).reduce((n, [, v]) => n + v, 0)
+    // Events of the moments before the runner came are told, too.
+    const untilKnown = () => until('the engine is not asked for the image', async () => {
+      const before = await asked()
+      const answer = await coldCall()
+      assert.equal(answer.status, 200, answer.text)
+      return await asked() === before
+    })
+
+    it('is not asked for while nothing changes', async () => {
+      await untilKnown()
+    })
+
+    it('is missed by the next cold call when it was removed, and found when it is there again', async () => {
+      engine.docker('rmi', image)
+      assert.match((await coldCall()).text, /Failed to pull image 'fnd-test\/changes-/)
+      engine.docker('tag', 'fnd/hello:latest', image)
+      assert.match((await coldCall()).text, /Hello a/)
+      await untilKnown()
+    })
+
+    it('is another one when its name was given to another, which is asked for', async () => {
+      const before = await asked()
+      engine.docker('tag', 'fnd/echo:latest', image)
+      assert.equal((await coldCall()).text, '{"name":"a"}')
+      await until('it is asked for', async () => (await coldCall()).status === 200 && await asked() > before)
+    })
+  })
+}
 
 describe('images_max', { skip }, () => {
   const ledger = new Ledger()

@@ -134,6 +134,17 @@ static bool are_filters(const json_t *filters)
     return has_only(filters, names);
 }
 
+/* {"type": ["image"]}: names of images and what became of them, of whomever. An image may be
+ * inspected by its name anyhow. */
+static bool is_of_images(const json_t *filters)
+{
+    const json_t *types = json_object_get(filters, "type");
+    const char *type = json_string_value(json_array_get(types, 0));
+
+    return json_object_size(filters) == 1 && json_array_size(types) == 1 && type &&
+           strcmp(type, "image") == 0;
+}
+
 /* Whatever is asked for, of the owner's containers: the engine wants all labels of the list. */
 static const char *take_filters(const struct broker_config *c, struct arena *a, struct request *rq,
                                 const char *value)
@@ -152,6 +163,16 @@ static const char *take_filters(const struct broker_config *c, struct arena *a, 
     }
     json_decref(filters);
     return ret;
+}
+
+static const char *take_event_filters(const struct broker_config *c, struct arena *a,
+                                      struct request *rq, const char *value)
+{
+    json_t *filters = json_loads(value, JSON_REJECT_DUPLICATES, NULL);
+    bool of_images = is_of_images(filters);
+
+    json_decref(filters);
+    return of_images ? "{\"type\":[\"image\"]}" : take_filters(c, a, rq, value);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -173,7 +194,7 @@ static const struct row rows[] = {
     { .method = "GET", .before = "/containers/json",
       .keys = { { "all", "1", NULL }, { "filters", NULL, take_filters } } },
     { .method = "GET", .before = "/events", .endless = true,
-      .keys = { { "since", NULL, take_time }, { "filters", NULL, take_filters } } },
+      .keys = { { "since", NULL, take_time }, { "filters", NULL, take_event_filters } } },
     { .method = "POST", .before = "/containers/create", .body = BODY_CREATE,
       .keys = { { "name", NULL, take_name } } },
     { .method = "POST", .before = "/containers/", .after = "/start", .subject = OF_CONTAINER },

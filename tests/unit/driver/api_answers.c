@@ -270,6 +270,8 @@ START_TEST(a_removal_has_two_names)
         { "{\"Type\":\"container\",\"Action\":\"destroy\"}\n", API_EVENT_DESTROY },
         { "{\"Type\":\"container\",\"Action\":\"remove\"}\n", API_EVENT_DESTROY },
         { "{\"Type\":\"network\",\"Action\":\"remove\"}\n", API_EVENT_OTHER },
+        { "{\"Type\":\"image\",\"Action\":\"remove\"}\n", API_EVENT_IMAGE },
+        { "{\"Type\":\"image\",\"Action\":\"untag\"}\n", API_EVENT_IMAGE },
     };
     struct told told = { .n = 0 };
     struct api_events e = { .each = see_event, .ud = &told };
@@ -293,6 +295,8 @@ START_TEST(events_are_asked_for_by_owner)
     ck_assert_int_eq(api_events_path("a\"&b", -15, path, sizeof(path)), 0);
     ck_assert_str_eq(path, want);
     ck_assert_int_eq(api_events_path("a\"&b", -15, path, strlen(want)), FN_E_RANGE);
+    ck_assert_int_eq(api_image_events_path(7, path, sizeof(path)), 0);
+    ck_assert_str_eq(path, "/events?since=7&filters=%7B%22type%22%3A%5B%22image%22%5D%7D");
 }
 END_TEST
 

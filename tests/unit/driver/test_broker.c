@@ -7,6 +7,7 @@
 
 #define RANDOM_TASKS RANDOM_ROUNDS(5000)
 #define ID           "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OF_TYPE(type) "%7B%22type%22%3A%5B%22" type "%22%5D%7D"
 #define FILTERS      "%7B%22label%22%3A%5B%22io.fnd.owner%22%5D%7D"
 #define NARROWED     "%7B%22label%22%3A%5B%22io.fnd.owner%22%2C%22io.fnd.owner%3Dnode-1%22%5D%7D"
 
@@ -79,6 +80,9 @@ START_TEST(what_the_driver_asks_for_is_made_anew)
     ck_assert_int_eq(api_events_path("node-1", 12, events, sizeof(events)), 0);
     snprintf(request, sizeof(request), "GET %s", events);
     ck_assert_ptr_nonnull(strstr(line_of(&closed, request, &why), "io.fnd.owner%3Dnode-1"));
+    ck_assert_int_eq(api_image_events_path(12, events, sizeof(events)), 0);
+    snprintf(request, sizeof(request), "GET %s", events);
+    ck_assert_str_eq(line_of(&closed, request, &why), request);
 }
 END_TEST
 
@@ -98,7 +102,10 @@ START_TEST(everything_else_is_refused)
         "GET /containers/json?all=1&filters=%7B%22label%22%3A%7B%22a%22%3Atrue%7D%7D",
         "GET /containers/json?all=1&filters=%7B%22label%22%3A%5B%5D%2C%22ancestor%22%3A%5B%5D%7D",
         "GET /containers/json?all=1&filters=[]",
+        "GET /containers/json?all=1&filters=" OF_TYPE("image"),
         "GET /events",
+        "GET /events?since=1&filters=" OF_TYPE("container"),
+        "GET /events?since=1&filters=" OF_TYPE("image%22%2C%22container"),
         "GET /events?since=1&filters=" FILTERS "&until=2",
         "POST /containers/create",
         "POST /containers/create?name=a%2Fb",

@@ -1,166 +1,15 @@
 /* driver-docker against a scripted engine on a unix socket: what an engine may do wrong. */
-#include "node.h"
+#include "scripted.h"
 
 #include <check.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#define ROUTES_MAX     16
 #define API_LABELS_MAX (16 * 1024) /* as in docker_api.h */
-
-/* The first route whose text is in the request line answers. NULL answer: hold for ever. */
-struct route {
-    const char *match;
-    const char *answer;
-    bool close;       /* after the answer */
-    atomic_int *hits; /* may be NULL */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* routes, last_post */
-static struct route routes[ROUTES_MAX];
-static int listener = -1;
-static char socket_path[64];
-static pthread_t acceptor;
-static struct node *node;
-static char last_post[8192];
-static struct fn_error err;
-
-#define OK(body_len, body) "HTTP/1.1 200 OK\r\nContent-Length: " #body_len "\r\n\r\n" body
-#define STREAM             "HTTP/1.1 200 OK\r\n\r\n"
-#define CREATED                                                                                    \
-    "HTTP/1.1 201 Created\r\nContent-Length: "                                                     \
-    "39\r\n\r\n{\"Id\":\"0123456789abcdef\",\"Warnings\":[]}"
-#define NO_CONTENT "HTTP/1.1 204 No Content\r\n\r\n"
-
-static struct route find(const char *request)
-{
-    size_t line = strcspn(request, "\r\n");
-    struct route found = { .answer = "HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\n{}" };
-
-    pthread_mutex_lock(&lock);
-    for (const struct route *r = routes; r->match; r++) {
-        if (memmem(request, line, r->match, strlen(r->match))) {
-            found = *r;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&lock);
-    return found;
-}
-
-static bool read_request(int fd, char *buf, size_t cap)
-{
-    size_t len = 0, want;
-    char *end, *cl;
-    ssize_t n;
-
-    while ((n = read(fd, buf + len, cap - 1 - len)) > 0) {
-        len += (size_t)n;
-        buf[len] = '\0';
-        end = strstr(buf, "\r\n\r\n");
-        if (end) {
-            cl = strcasestr(buf, "content-length:");
-            want = (size_t)(end - buf) + 4 + (cl ? strtoul(cl + 15, NULL, 10) : 0);
-            if (len >= want) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static void *serve_one(void *arg)
-{
-    int fd = (int)(intptr_t)arg;
-    char buf[8192];
-
-    while (read_request(fd, buf, sizeof(buf))) {
-        struct route r = find(buf);
-
-        if (strncmp(buf, "POST", 4) == 0 && !strstr(buf, "/attach?")) { /* comes by itself */
-            pthread_mutex_lock(&lock);
-            memcpy(last_post, buf, strlen(buf) + 1);
-            pthread_mutex_unlock(&lock);
-        }
-        if (r.hits) {
-            atomic_fetch_add(r.hits, 1);
-        }
-        if (r.answer && write(fd, r.answer, strlen(r.answer)) < 0) {
-            break;
-        }
-        if (r.close) {
-            break;
-        }
-    }
-    close(fd);
-    return NULL;
-}
-
-static void *serve(void *arg)
-{
-    int fd;
-
-    (void)arg;
-    while ((fd = accept(listener, NULL, NULL)) >= 0) {
-        pthread_t t;
-
-        pthread_create(&t, NULL, serve_one, (void *)(intptr_t)fd);
-        pthread_detach(t);
-    }
-    return NULL;
-}
-
-static void engine_start(void)
-{
-    struct sockaddr_un un = { .sun_family = AF_UNIX };
-
-    snprintf(socket_path, sizeof(socket_path), "/tmp/test-engine-%d.sock", (int)getpid());
-    unlink(socket_path);
-    memcpy(un.sun_path, socket_path, strlen(socket_path) + 1);
-    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(listener, (struct sockaddr *)&un, sizeof(un)), 0);
-    ck_assert_int_eq(listen(listener, 64), 0);
-    pthread_create(&acceptor, NULL, serve, NULL);
-}
-
-static void driver_start(const char *host, const char *key, const char *value)
-{
-    char file[512], address[128];
-    const char *options[] = { "docker_host", address, key, value, NULL };
-
-    snprintf(file, sizeof(file), "%s/driver-docker.so", getenv("FND_PLUGINS"));
-    snprintf(address, sizeof(address), "unix://%s", host);
-    err = (struct fn_error){ .size = sizeof(err) };
-    node = node_start(file, "docker", options, &err);
-}
-
-static void both(void)
-{
-    engine_start();
-    driver_start(socket_path, NULL, NULL);
-    ck_assert_msg(node != NULL, "%s", err.msg);
-}
-
-static void teardown(void)
-{
-    if (node) {
-        node_stop(node);
-    }
-    if (listener >= 0) {
-        shutdown(listener, SHUT_RDWR);
-        pthread_join(acceptor, NULL);
-        close(listener);
-        unlink(socket_path);
-    }
-}
 
 /* ---- no engine to speak with ----------------------------------------------------------------- */
 
@@ -564,15 +413,10 @@ static const char *images_usage(void)
 /* A driver that keeps images below 999 bytes, of which there are 1000 in images_usage(). */
 static void start_cleaning(void)
 {
-    const char *options[] = { "docker_host", NULL, "images_max", "999", "images_exempt", "kept:1",
-                              NULL };
-    char file[512], address[128];
+    static const char *const options[] = { "images_max", "999", "images_exempt", "kept:1", NULL };
 
     engine_start();
-    snprintf(file, sizeof(file), "%s/driver-docker.so", getenv("FND_PLUGINS"));
-    snprintf(address, sizeof(address), "unix://%s", socket_path);
-    options[1] = address;
-    node = node_start(file, "docker", options, &err);
+    driver_start_with(socket_path, options);
     ck_assert_msg(node != NULL, "%s", err.msg);
 }
 

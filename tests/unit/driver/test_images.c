@@ -1,0 +1,245 @@
+/* What driver-docker knows of the images of an engine, against a scripted one. */
+#include "scripted.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define OF_IMAGES     "type%22%3A%5B%22image%22%5D%7D"
+#define HELLO         "GET /images/fnd/hello:latest/json"
+#define HELLO_IS_FINE OK(29, "{\"Id\":\"sha256:a\",\"Config\":{}}")
+#define NOT_THERE     "HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\n{}"
+
+static atomic_int inspections, pulls, streams;
+static struct fn_task task;
+static char dir[64];
+
+/* An engine with the image, whose image events the driver asks for. */
+static void setup(void)
+{
+    routes[0] = (struct route){ HELLO, HELLO_IS_FINE, false, &inspections };
+    routes[1] = (struct route){ OF_IMAGES, STREAM, false, &streams };
+    routes[2] = (struct route){ "POST /images/create", OK(2, "{}"), false, &pulls };
+    both();
+    node_task(&task, "fnd/hello", 1, dir);
+    ck_assert(reaches(&clients[1], 1));
+}
+
+static void leave(void)
+{
+    rmdir(dir);
+}
+
+static void tell(const char *line)
+{
+    ck_assert_int_eq(write(atomic_load(&clients[1]), line, strlen(line)), (ssize_t)strlen(line));
+}
+
+/* Prepares until the engine is asked for the image again, which an event leads to a moment later. */
+static bool is_asked_again(int before)
+{
+    for (int i = 0; i < NODE_WAIT_MS && atomic_load(&inspections) == before; i++) {
+        ck_assert_msg(node_prepare(node, &task, &err) == 0, "%s", err.msg);
+        usleep(1000);
+    }
+    return atomic_load(&inspections) > before;
+}
+
+START_TEST(an_image_is_asked_for_once)
+{
+    setup();
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    }
+    ck_assert_int_eq(atomic_load(&inspections), 1);
+    leave();
+}
+END_TEST
+
+/* Whatever happened, to whatever image, as each engine says it; a line that is no event may have been
+ * one. */
+static const char *const events[] = {
+    "{\"Type\":\"image\",\"Action\":\"delete\",\"Actor\":{\"ID\":\"sha256:a\"}}\n",
+    "{\"Type\":\"image\",\"Action\":\"untag\",\"Actor\":{\"Attributes\":{\"name\":\"other\"}}}\n",
+    "{\"Type\":\"image\",\"Action\":\"tag\"}\n",
+    "{\"Type\":\"image\",\"Action\":\"loadfromarchive\"}\n",
+    "nonsense\n",
+};
+
+START_TEST(an_image_event_ends_what_is_known)
+{
+    setup();
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    tell(events[_i]);
+    ck_assert(is_asked_again(1));
+    leave();
+}
+END_TEST
+
+START_TEST(an_image_that_was_removed_is_pulled_at_once)
+{
+    int asked;
+
+    setup();
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    route_answers(0, NOT_THERE);
+    tell(events[0]);
+    for (int i = 0; i < NODE_WAIT_MS && atomic_load(&pulls) == 0; i++) {
+        node_prepare(node, &task, &err);
+        usleep(1000);
+    }
+    ck_assert_int_eq(atomic_load(&pulls), 1);
+    asked = atomic_load(&inspections);
+    ck_assert_int_eq(node_prepare(node, &task, &err), FN_E_UNAVAILABLE); /* what is not there is asked */
+    ck_assert_int_eq(atomic_load(&inspections), asked + 2);
+    leave();
+}
+END_TEST
+
+/* Events are missed then. The next stream begins with those of a moment ago. */
+START_TEST(what_is_known_ends_with_the_stream)
+{
+    int before = 0;
+
+    setup();
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    shutdown(atomic_load(&clients[1]), SHUT_RDWR);
+    ck_assert(is_asked_again(1));
+    ck_assert(reaches(&streams, 2));
+    for (int i = 0; i < NODE_WAIT_MS; i++) { /* until it is known again */
+        before = atomic_load(&inspections);
+        ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+        if (atomic_load(&inspections) == before) {
+            break;
+        }
+    }
+    ck_assert_int_eq(atomic_load(&inspections), before);
+    leave();
+}
+END_TEST
+
+/* A filter before the engine may know no such events. */
+START_TEST(without_a_stream_nothing_is_known)
+{
+    routes[0] = (struct route){ HELLO, HELLO_IS_FINE, false, &inspections };
+    routes[1] = (struct route){ OF_IMAGES, "HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\n{}", true,
+                                &streams };
+    both();
+    node_task(&task, "fnd/hello", 1, dir);
+    ck_assert(reaches(&streams, 2)); /* the first one has ended */
+    ck_assert(is_asked_again(0));
+    ck_assert(is_asked_again(1));
+    ck_assert(is_asked_again(2));
+    leave();
+}
+END_TEST
+
+static void *prepare_one(void *arg)
+{
+    struct fn_error e = { .size = sizeof(e) };
+
+    (void)arg;
+    ck_assert_int_eq(node_prepare(node, &task, &e), 0);
+    return NULL;
+}
+
+/* The answer of an inspection that an event overtook says nothing of now. The other image shows when
+ * the event was heeded. */
+START_TEST(an_answer_from_before_an_event_is_not_kept)
+{
+    static const char answer[] = HELLO_IS_FINE;
+    static atomic_int others;
+    struct fn_task other;
+    pthread_t thread;
+    char others_dir[64];
+
+    routes[3] = (struct route){ "GET /images/other:1/json", HELLO_IS_FINE, false, &others };
+    setup();
+    node_task(&other, "other:1", 2, others_dir);
+    pthread_mutex_lock(&lock);
+    routes[0].answer = NULL;
+    atomic_store(&clients[0], 0);
+    pthread_mutex_unlock(&lock);
+    ck_assert_int_eq(node_prepare(node, &other, &err), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, prepare_one, NULL), 0);
+    ck_assert(reaches(&clients[0], 1));
+    tell(events[0]);
+    for (int i = 0; i < NODE_WAIT_MS && atomic_load(&others) == 1; i++) {
+        ck_assert_int_eq(node_prepare(node, &other, &err), 0);
+        usleep(1000);
+    }
+    ck_assert_int_eq(write(atomic_load(&clients[0]), answer, strlen(answer)), (ssize_t)strlen(answer));
+    pthread_join(thread, NULL);
+    route_answers(0, HELLO_IS_FINE);
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    ck_assert_int_eq(atomic_load(&inspections), 2);
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    ck_assert_int_eq(atomic_load(&inspections), 2);
+    rmdir(others_dir);
+    leave();
+}
+END_TEST
+
+/* The engine's create is the last to say so. */
+START_TEST(an_image_that_a_create_misses_is_asked_for_again)
+{
+    void *ctr;
+
+    routes[3] = (struct route){ "/containers/create", NOT_THERE, false, NULL };
+    setup();
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    ck_assert_int_eq(node_create(node, &task, &ctr, &err), FN_E_NOT_FOUND);
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    ck_assert_int_eq(atomic_load(&inspections), 2);
+    leave();
+}
+END_TEST
+
+/* What an image may not be is asked of what is known, for each function. */
+START_TEST(a_known_image_is_judged_for_each_task)
+{
+    routes[0] = (struct route){ HELLO, OK(48, "{\"Id\":\"sha256:1\",\"Config\":{\"Volumes\":{\"/d\":{}}}}"),
+                                false, &inspections };
+    routes[1] = (struct route){ OF_IMAGES, STREAM, false, &streams };
+    both();
+    node_task(&task, "fnd/hello", 1, dir);
+    ck_assert(reaches(&clients[1], 1));
+    for (int i = 0; i < 3; i++) {
+        task.flags &= ~FN_TASK_ALLOW_VOLUMES;
+        ck_assert_int_eq(node_prepare(node, &task, &err), FN_E_INVALID);
+        task.flags |= FN_TASK_ALLOW_VOLUMES;
+        ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    }
+    ck_assert_int_eq(atomic_load(&inspections), 1);
+    leave();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("docker driver, images");
+    TCase *t = tcase_create("images");
+    SRunner *runner;
+    int failed;
+
+    signal(SIGPIPE, SIG_IGN); /* clients hang up on the scripted engine */
+    tcase_add_checked_fixture(t, NULL, teardown);
+    tcase_add_test(t, an_image_is_asked_for_once);
+    tcase_add_loop_test(t, an_image_event_ends_what_is_known, 0, sizeof(events) / sizeof(events[0]));
+    tcase_add_test(t, an_image_that_was_removed_is_pulled_at_once);
+    tcase_add_test(t, what_is_known_ends_with_the_stream);
+    tcase_add_test(t, without_a_stream_nothing_is_known);
+    tcase_add_test(t, an_answer_from_before_an_event_is_not_kept);
+    tcase_add_test(t, an_image_that_a_create_misses_is_asked_for_again);
+    tcase_add_test(t, a_known_image_is_judged_for_each_task);
+    suite_add_tcase(s, t);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
