@@ -339,7 +339,6 @@ static void create_failed(struct container *c)
         return;
     }
     c->image_retried = true;
-    image_stale(c);
     slots_spare(c, false);
     account_give(&c->r->account, &c->need);
     c->charged = false;

@@ -1,14 +1,18 @@
 /* Images: one preparation at a time per image and credentials, shared by all containers that wait
  * for it. Memory is reserved only afterwards: a pull may take minutes.
  *
- *   UNKNOWN -> WAITING -> LOOKING -> READY     it was there
- *   LOOKING -> PULLING -> READY                it takes longer than LOOK_NS: it is being pulled
+ *   IDLE -> WAITING -> LOOKING -> IDLE         it was there
+ *   LOOKING -> PULLING -> IDLE                 it takes longer than LOOK_NS: it is being pulled
  *   LOOKING -> WAITING -> PULLING              no place for a pull: cancelled, and again in turn
- *   each of them -> UNKNOWN                    failed, or given up
+ *   each of them -> IDLE                       failed, or given up
  *
- * Looks have places of their own, so that an image that is there never waits behind a pull,
- * whatever the registry of another one does; pulls have a share for each app and each registry. A
- * driver is not asked which of the two a preparation is: the time tells.
+ * Each start asks the driver, which knows better than any time since the last answer whether the
+ * image is still there, and answers at once when it does.
+ *
+ * Looks have places of their own, and those at images that were there the last time have theirs, so
+ * that an image that is there never waits behind a pull, whatever the registry of another one does;
+ * pulls have a share for each app and each registry. A driver is not asked which of the two a
+ * preparation is: the time tells.
  *
  * A pull that nobody waits for any more goes on for PULL_LINGER_NS, since callers come again for an
  * image that takes longer than they wait, but it is given up at once when another wants its place.
@@ -72,17 +76,18 @@ static void ended(struct image *im)
     r->images.preparing--;
     env_timer_clear(r->env, &im->timer);
     if (im->look.inside) {
-        gate_leave(&r->images.looks, &im->look);
+        gate_leave(im->look_gate, &im->look);
     } else {
         gate_leave(&r->images.pulls, &im->pull);
     }
-    im->state = IMAGE_UNKNOWN;
+    im->state = IMAGE_IDLE;
     im->told = false;
     drop_held(im);
 }
 
 static void let_others_in(struct runner *r)
 {
+    gate_let_in(&r->images.known);
     gate_let_in(&r->images.looks);
     gate_let_in(&r->images.pulls);
     runner_drain_check(r);
@@ -93,11 +98,10 @@ static void conclude(struct image *im)
     struct runner *r = im->r;
 
     im->err.code = im->err.code ? im->err.code : im->result;
-    im->state = im->result < 0 ? IMAGE_UNKNOWN : IMAGE_READY;
-    im->ready_ns = env_now_ns(r->env);
+    im->was_there = im->result >= 0;
     engine_judge(r, im->result, &im->err);
     if (im->result == FN_E_DEADLINE && im->work.deadline_ns &&
-        im->ready_ns >= im->work.deadline_ns) { /* a shorter one is the engine's */
+        env_now_ns(r->env) >= im->work.deadline_ns) { /* a shorter one is the engine's */
         err_set_http(&im->err, FN_E_DEADLINE, 504, FN_BLAME_USER, "Image pull timed out");
     }
     image_deliver(im, im->result, &im->err);
@@ -179,9 +183,9 @@ static void look_over(struct image *im)
     struct images *all = &im->r->images;
 
     if (gate_try(&all->pulls, &im->pull, im->held->q->app_id, registry_of(im->held))) {
-        gate_leave(&all->looks, &im->look);
+        gate_leave(im->look_gate, &im->look);
         be_pulling(im);
-        gate_let_in(&all->looks);
+        gate_let_in(im->look_gate);
         return;
     }
     image_give_up(im);
@@ -249,7 +253,8 @@ static void wait_for_place(struct image *im)
 
     im->state = IMAGE_WAITING;
     if (!im->must_pull) {
-        gate_enter(&all->looks, &im->look, c->q->app_id, NULL);
+        im->look_gate = im->was_there ? &all->known : &all->looks;
+        gate_enter(im->look_gate, &im->look, c->q->app_id, NULL);
         return;
     }
     gate_enter(&all->pulls, &im->pull, c->q->app_id, registry_of(c));
@@ -260,9 +265,9 @@ static void wait_for_place(struct image *im)
 
 static void leave_queue(struct image *im)
 {
-    gate_withdraw(&im->r->images.looks, &im->look);
+    gate_withdraw(im->look_gate, &im->look);
     gate_withdraw(&im->r->images.pulls, &im->pull);
-    im->state = IMAGE_UNKNOWN;
+    im->state = IMAGE_IDLE;
     im->must_pull = false;
 }
 
@@ -279,8 +284,7 @@ static void drop_unused(struct runner *r)
     struct image *im, *next;
 
     HASH_ITER(hh, r->images.by_key, im, next) {
-        if (TAILQ_EMPTY(&im->waiters) &&
-            (im->state == IMAGE_UNKNOWN || im->state == IMAGE_READY)) {
+        if (TAILQ_EMPTY(&im->waiters) && im->state == IMAGE_IDLE) {
             image_free(im);
         }
     }
@@ -314,6 +318,7 @@ static struct image *image_get(struct container *c, bool make)
         return NULL;
     }
     im->r = r;
+    im->look_gate = &r->images.looks;
     im->look.go = go_look;
     im->pull.go = go_pull;
     im->timer.cb = image_tick;
@@ -331,7 +336,7 @@ static void want(struct image *im, struct container *c)
 {
     c->image = im;
     TAILQ_INSERT_TAIL(&im->waiters, c, image_link);
-    if (im->state == IMAGE_UNKNOWN || im->state == IMAGE_READY) {
+    if (im->state == IMAGE_IDLE) {
         wait_for_place(im);
     } else if (im->state == IMAGE_PULLING) {
         env_timer_clear(c->r->env, &im->timer);
@@ -340,7 +345,6 @@ static void want(struct image *im, struct container *c)
 
 void image_want(struct container *c)
 {
-    struct runner *r = c->r;
     struct image *im = image_get(c, true);
     struct fn_error err = ERR_INIT;
 
@@ -348,9 +352,6 @@ void image_want(struct container *c)
         container_image_done(c, err_set(&err, FN_E_EXHAUSTED, "image: out of memory"), &err);
     } else if (im->told) {
         container_image_done(c, err_set(&err, FN_E_UNAVAILABLE, TEXT_OVERDUE), &err);
-    } else if (im->state == IMAGE_READY &&
-               env_now_ns(r->env) - im->ready_ns < r->opt.image_fresh_ns) {
-        container_image_done(c, 0, &err);
     } else {
         want(im, c);
     }
@@ -374,15 +375,6 @@ void image_unwant(struct container *c)
         linger(im);
     } else if (im->state == IMAGE_LOOKING && c->r->draining) {
         image_give_up(im);
-    }
-}
-
-void image_stale(struct container *c)
-{
-    struct image *im = image_get(c, false);
-
-    if (im && im->state == IMAGE_READY) {
-        im->state = IMAGE_UNKNOWN;
     }
 }
 
@@ -434,6 +426,7 @@ void images_fail(struct runner *r, const struct fn_error *why)
 
 void images_init(struct runner *r)
 {
+    gate_init(&r->images.known, LOOKS_MAX);
     gate_init(&r->images.looks, LOOKS_MAX);
     gate_init(&r->images.pulls, r->opt.pulls_max);
 }

@@ -188,7 +188,6 @@ void runner_options_fix(struct runner_options *o)
     o->stall_ns = S;
     o->start_target_ns = 5 * MS;
     o->start_patience_ns = 50 * MS;
-    o->image_fresh_ns = MIN;
     o->attempts_max = 3;
     o->call_json_arena_max = 4 * MIB;
     o->seen_max = 100000;

@@ -89,11 +89,10 @@ int keys_find(struct keys *k, const struct call *c, const char *extension,
 /* ---- images (image.c) ---------------------------------------------------------------------- */
 
 enum image_state {
-    IMAGE_UNKNOWN,
+    IMAGE_IDLE,
     IMAGE_WAITING, /* for a place, to be looked at or to be pulled */
     IMAGE_LOOKING, /* being prepared: it is there, or a pull that has only begun */
     IMAGE_PULLING, /* being prepared, for so long that it must be a pull */
-    IMAGE_READY
 };
 
 /* One image name with one set of credentials; prepared once for all who wait. */
@@ -104,9 +103,10 @@ struct image {
     enum image_state state;
     bool must_pull;   /* it was looked at, and is not there */
     bool given_up;    /* its preparation was cancelled */
-    int64_t ready_ns; /* IMAGE_READY: since */
+    bool was_there;   /* the last time */
     int64_t begun_ns; /* LOOKING, PULLING: since */
     TAILQ_HEAD(, container) waiters;
+    struct gate *look_gate; /* images.known or images.looks */
     struct gate_pass look;
     struct gate_pass pull;
     struct env_work work;
@@ -120,19 +120,19 @@ struct image {
 
 struct images {
     struct image *by_key;
+    struct gate known; /* for looks at what was there the last time */
     struct gate looks;
     struct gate pulls;
     uint32_t preparing; /* operations on lanes */
 };
 
-#define LOOKS_MAX 4u
+#define LOOKS_MAX 4u /* of each kind */
 
 void images_init(struct runner *r);
 void images_set_options(struct runner *r); /* r->opt changed */
 /* Makes the image of `c` ready: container_image_done() is called, from here when it is fresh. */
 void image_want(struct container *c);
 void image_unwant(struct container *c); /* not waiting: no effect */
-void image_stale(struct container *c);  /* the engine did not know it after all */
 /* When the oldest running preparation began, INT64_MAX when none runs. */
 int64_t images_oldest_ns(const struct runner *r);
 void images_tell_overdue(struct runner *r, int64_t now);

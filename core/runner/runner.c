@@ -9,7 +9,7 @@
 
 uint32_t runner_slow_operations_max(const struct runner_options *o)
 {
-    return 2 * o->parallel_starts_max + o->pulls_max + LOOKS_MAX + SWEEPS_MAX + SAMPLES_MAX +
+    return 2 * o->parallel_starts_max + o->pulls_max + 2 * LOOKS_MAX + SWEEPS_MAX + SAMPLES_MAX +
            (o->warm_max > 0 ? WARM_STARTS_MAX : 0);
 }
 

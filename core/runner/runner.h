@@ -60,7 +60,6 @@ struct runner_options {
     int64_t start_patience_ns; /* * or, doubling, while calls wait for: 50 ms */
     int64_t body_wait_ns;      /* from TryCall to the first body frame: 10 s */
     int64_t exit_wait_ns;      /* for the reason, when a function closed its connection: 300 ms */
-    int64_t image_fresh_ns;    /* * an image is not looked up again for: 60 s */
 
     int64_t warm_hold_ns;         /* 5 min; see warm_rule.c */
 

@@ -105,6 +105,26 @@ START_TEST(an_image_that_is_there_waits_behind_no_pull)
 }
 END_TEST
 
+/* Looks of as many apps as there are places begin, and each is a pull. */
+START_TEST(an_image_that_was_there_waits_behind_no_look)
+{
+    struct world *w = world_create(roomy);
+    char app[24];
+
+    quiet_is_served(w);
+    w->hang_app = "evil*";
+    w->hang_method = "prepare_image";
+    for (uint32_t i = 0; i < 2 * LOOKS_MAX; i++) {
+        snprintf(app, sizeof(app), "evil%u", i);
+        world_call(w, (struct call_spec){ .app = app, .fn = app, .image = app });
+    }
+    world_run_ms(w, 1);
+    ck_assert_uint_eq(w->r->images.looks.held, LOOKS_MAX);
+    quiet_is_served(w);
+    world_destroy(w);
+}
+END_TEST
+
 static void one_pull(struct world *w)
 {
     roomy(w);
@@ -417,6 +437,7 @@ TCase *neighbours_tests(void)
     tcase_add_test(t, memory_that_waits_for_an_image_is_nobody_elses_limit);
     tcase_add_test(t, bodies_of_calls_that_wait_are_nobody_elses_limit);
     tcase_add_test(t, an_image_that_is_there_waits_behind_no_pull);
+    tcase_add_test(t, an_image_that_was_there_waits_behind_no_look);
     tcase_add_test(t, a_pull_that_nobody_waits_for_makes_room);
     tcase_add_test(t, a_caller_that_comes_again_finds_its_pull);
     tcase_add_test(t, starts_end_with_those_who_wait_for_them);

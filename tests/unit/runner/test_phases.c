@@ -69,8 +69,8 @@ START_TEST(the_wait_for_memory_is_a_phase)
     s = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
     world_run_ms(w, 200);
     ck_assert(s->success);
-    /* The image is known; while the other's container is removed, its own is made. */
-    expect_phases(s, 0, 20, 20, 5);
+    /* The image is looked at again; while the other's container is removed, its own is made. */
+    expect_phases(s, 20, 20, 20, 5);
     world_destroy(w);
 }
 END_TEST

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <signal.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,8 @@ static bool hangs(const struct env_work *work)
     const char *method;
     struct container *c = the->hang_app ? container_with(work, &method) : NULL;
 
-    return c && strcmp(c->task.app_id, the->hang_app) == 0 && strcmp(method, the->hang_method) == 0;
+    return c && fnmatch(the->hang_app, c->task.app_id, 0) == 0 &&
+           strcmp(method, the->hang_method) == 0;
 }
 
 static void job_due(struct env_timer *t)
