@@ -22,12 +22,21 @@
 #define IN_USE_NS   (120 * SECOND_NS)
 #define AGAIN_NS    (60 * SECOND_NS) /* while nothing can be removed */
 #define ROUNDS_MAX  8                /* of one sweep */
+#define FULL_DISK_PERCENT 75         /* of what they take, for images on a full disk */
 
 void cleaner_pulled(struct docker *d)
 {
     pthread_mutex_lock(&d->lock);
     d->clean_next_ns = 0;
     d->clean_wanted = true;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void cleaner_disk_full(struct docker *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->clean_next_ns = 0;
+    d->clean_wanted = d->clean_more = true;
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -135,9 +144,9 @@ static int remove_image(struct docker *d, struct fn_op *op, const struct api_sto
 
 /* As many as seem to be needed; > 0: some are gone. */
 static int remove_some(struct docker *d, struct fn_op *op, const struct api_usage *usage, size_t n,
-                       struct fn_error *reterr)
+                       int64_t limit, struct fn_error *reterr)
 {
-    int64_t over = usage->layers_bytes - d->conf->images_max;
+    int64_t over = usage->layers_bytes - limit;
     int gone = 0;
     int r = 0;
 
@@ -146,8 +155,9 @@ static int remove_some(struct docker *d, struct fn_op *op, const struct api_usag
 
         r = remove_image(d, op, image, reterr);
         if (r > 0) {
-            engine_log(d, FN_LOG_INFO, "removed image %s: images exceed images_max by %lld bytes",
+            engine_log(d, FN_LOG_INFO, "removed image %s: images exceed %s by %lld bytes",
                        api_stored_names(image) ? api_stored_name(image, 0) : image->id,
+                       limit < d->conf->images_max ? "what a full disk leaves them" : "images_max",
                        (long long)over);
             over -= image->own_bytes;
             gone++;
@@ -158,8 +168,9 @@ static int remove_some(struct docker *d, struct fn_op *op, const struct api_usag
 
 enum cleaned { CLEAN_ENOUGH, CLEAN_MORE };
 
-/* FN_E_EXHAUSTED: there are too many, and none of them may go. */
-static int clean_round(struct docker *d, struct fn_op *op, struct fn_error *reterr)
+/* *limit, below 0: to be set to what a full disk leaves them. FN_E_EXHAUSTED: there are too many,
+ * and none of them may go. */
+static int clean_round(struct docker *d, struct fn_op *op, int64_t *limit, struct fn_error *reterr)
 {
     struct api_usage usage;
     int r = ask_usage(d, op, &usage, reterr);
@@ -167,25 +178,33 @@ static int clean_round(struct docker *d, struct fn_op *op, struct fn_error *rete
     if (r < 0) {
         return r;
     }
-    if (usage.layers_bytes > d->conf->images_max) {
-        r = remove_some(d, op, &usage, choose(d, &usage), reterr);
+    if (*limit < 0) {
+        *limit = usage.layers_bytes / 100 * FULL_DISK_PERCENT;
+        *limit = *limit < d->conf->images_max ? *limit : d->conf->images_max;
+    }
+    if (usage.layers_bytes > *limit) {
+        r = remove_some(d, op, &usage, choose(d, &usage), *limit, reterr);
         if (r == 0) {
-            r = fail_platform(reterr, FN_E_EXHAUSTED,
-                              "images take %lld bytes, more than images_max, and none may go",
-                              (long long)usage.layers_bytes);
+            r = fail_platform(reterr, FN_E_EXHAUSTED, "images take %lld bytes, more than %s, and "
+                              "none may go", (long long)usage.layers_bytes,
+                              *limit < d->conf->images_max ? "a full disk leaves them"
+                                                           : "images_max");
         }
     }
     api_usage_finish(&usage);
     return r < 0 ? r : r == 0 ? CLEAN_ENOUGH : CLEAN_MORE;
 }
 
-static bool clean_is_due(struct docker *d)
+/* *ret_more: also of what images_max allows. */
+static bool clean_is_due(struct docker *d, bool *ret_more)
 {
     bool due;
 
     pthread_mutex_lock(&d->lock);
     due = d->conf->images_max > 0 && d->clean_wanted && engine_now_ns(d) >= d->clean_next_ns;
     d->clean_wanted = d->clean_wanted && !due;
+    *ret_more = due && d->clean_more;
+    d->clean_more = d->clean_more && !due;
     pthread_mutex_unlock(&d->lock);
     return due;
 }
@@ -193,13 +212,16 @@ static bool clean_is_due(struct docker *d)
 void cleaner_run(struct docker *d, struct fn_op *op)
 {
     struct fn_error err = { .size = sizeof(err) };
+    int64_t limit = d->conf->images_max;
     int r = CLEAN_MORE;
+    bool more;
 
-    if (!clean_is_due(d)) {
+    if (!clean_is_due(d, &more)) {
         return;
     }
+    limit = more ? -1 : limit;
     for (int i = 0; i < ROUNDS_MAX && r == CLEAN_MORE && !d->op->cancelled(op); i++) {
-        r = clean_round(d, op, &err);
+        r = clean_round(d, op, &limit, &err);
     }
     if (r < 0) {
         engine_log(d, FN_LOG_WARN, "image cleaner: %s", err.msg);

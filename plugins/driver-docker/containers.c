@@ -111,7 +111,7 @@ static int created(struct ctr *c, const struct fn_http_answer *a, struct fn_erro
     if (a->status == 201) {
         return api_parse_created(a->body, a->body_len, c->id, reterr);
     }
-    r = api_failure("create", a->status, a->body, a->body_len, reterr);
+    r = disk_judge(c->d, api_failure("create", a->status, a->body, a->body_len, reterr), reterr);
     if (r == FN_E_NOT_FOUND) {
         /* The image went away after it was prepared; the next attempt pulls it again. */
         presence_forget(c->d);
@@ -295,7 +295,7 @@ static int post(struct ctr *c, struct fn_op *op, const char *what, uint32_t time
     snprintf(path, sizeof(path), "/containers/%s/%s", c->id, what);
     r = engine_call(d, op, &call, &a, reterr);
     if (r == 0 && a.status != 204 && a.status != 200 && a.status != 304) {
-        r = api_failure(what, a.status, a.body, a.body_len, reterr);
+        r = disk_judge(d, api_failure(what, a.status, a.body, a.body_len, reterr), reterr);
     }
     d->http->free_answer(&a);
     return r;

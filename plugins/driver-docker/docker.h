@@ -44,6 +44,7 @@
 #define LIST_RETRY_MAX_NS  (30 * SECOND_NS)
 #define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
 #define IMAGE_EVENTS_RETRY_NS SECOND_NS /* between two streams */
+#define DISK_FULL_NS       (30 * SECOND_NS) /* a full disk is believed to be for so long */
 #define NETWORKS_MAX       64
 #define NETWORK_AGAIN_NS   (60 * SECOND_NS)  /* between two tries to make it */
 #define ENGINE_FILE_MAX    1100             /* path of a file in cert_path */
@@ -115,6 +116,12 @@ struct orphan {
     int64_t missing_ns; /* since when the engine says "not there", 0 = it has not */
 };
 
+struct disk { /* disk.c */
+    bool full;
+    int64_t until_ns; /* full: not after */
+    uint32_t metric;
+};
+
 struct presence { /* presence.c */
     struct known_image *images; /* by name */
     uint64_t epoch; /* what an inspection of another one said is not known any more */
@@ -147,7 +154,9 @@ struct docker {
     struct events events;
     struct question_list questions;
     struct presence presence;
+    struct disk disk;
     bool clean_wanted;
+    bool clean_more; /* than images_max asks for */
     int64_t clean_next_ns; /* not before */
     bool stopping;
     char owner[128], instance[64]; /* of this runner; "" = not told yet */
@@ -248,10 +257,22 @@ void presence_tick(struct docker *d);
 void presence_close(struct docker *d);
 void presence_finish(struct docker *d);
 
+/* ---- disk.c ---------------------------------------------------------------------------------- */
+
+/* [init] */
+int disk_declare(struct docker *d);
+/* The result of what takes space: FN_E_EXHAUSTED = there is none. Returns it. */
+int disk_judge(struct docker *d, int r, const struct fn_error *err);
+/* 0, or FN_E_EXHAUSTED: an image is not to be pulled now (retry). */
+int disk_check(struct docker *d, const char *image, struct fn_error *reterr);
+/* [loop] every EVENTS_RETRY_NS */
+void disk_tick(struct docker *d);
+
 /* ---- cleaner.c ------------------------------------------------------------------------------- */
 
 void cleaner_pulled(struct docker *d); /* there is one more */
-/* Removes what exceeds images_max; waits for the engine, and says in the log what it did. */
+void cleaner_disk_full(struct docker *d);
+/* Removes what exceeds images_max, or more of it when the disk is full; waits for the engine, and says in the log what it did. */
 void cleaner_run(struct docker *d, struct fn_op *op);
 
 /* ---- events.c -------------------------------------------------------------------------------- */

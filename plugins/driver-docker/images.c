@@ -180,9 +180,10 @@ static int pull(struct docker *d, struct fn_op *op, const struct fn_task *task,
     if (r == FN_E_DEADLINE) {
         r = fail_user(reterr, FN_E_DEADLINE, 504, "Image pull timed out");
     } else if (r == 0 && a.status != 200) {
-        r = api_pull_failure(task->image, a.status, a.body, a.body_len, reterr);
+        r = disk_judge(d, api_pull_failure(task->image, a.status, a.body, a.body_len, reterr),
+                       reterr);
     } else if (r == 0) {
-        r = api_parse_pull(task->image, a.body, a.body_len, reterr);
+        r = disk_judge(d, api_parse_pull(task->image, a.body, a.body_len, reterr), reterr);
     }
     d->http->free_answer(&a);
     return r;
@@ -262,7 +263,8 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
     if (r != 0) {
         return r < 0 ? r : 0;
     }
-    r = pull(d, op, task, &image, reterr);
+    r = disk_check(d, task->image, reterr);
+    r = r == 0 ? pull(d, op, task, &image, reterr) : r;
     if (r == 0) {
         cleaner_pulled(d);
         r = inspect(d, op, task, &image, reterr);

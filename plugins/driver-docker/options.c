@@ -71,8 +71,8 @@ const struct fn_opt docker_options[] = {
     { .key = "images_max",
       .doc =
           "Disk space for images, 0 = no limit. Beyond it, the images that were not used for "
-          "longest are removed, of all images of the engine, unless a container has them. Use it "
-          "only if the engine serves this runner alone.",
+          "longest are removed, of all images of the engine, unless a container has them; also when "
+          "its disk is full. Use it only if the engine serves this runner alone.",
       .dflt = "0",
       .type = FN_OPT_BYTES,
       .offset = offsetof(struct docker_conf, images_max) },

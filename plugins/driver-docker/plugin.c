@@ -105,6 +105,7 @@ static void tick(void *ud)
 
     events_tick(d);
     presence_tick(d);
+    disk_tick(d);
     orphans_tick(d);
     if (d->host->timer->arm(d->host, engine_now_ns(d) + EVENTS_RETRY_NS, tick, d, &d->timer) < 0) {
         engine_log(d, FN_LOG_ERROR, "no timer: the end of containers will not be noticed");
@@ -191,6 +192,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         r = images_read_auth(d, &auth, reterr);
     }
     auth_destroy(auth);
+    if (r == 0) {
+        r = disk_declare(d);
+    }
     if (r == 0) {
         r = host->timer->arm(host, engine_now_ns(d), tick, d, &d->timer);
     }

@@ -2,6 +2,9 @@
  * lock, where waiting tests see it. */
 #include "node.h"
 
+#include <base/buf.h>
+#include <base/log.h>
+#include <base/metric.h>
 #include <conf/conf.h>
 #include <http/fetch.h>
 #include <loop/exec.h>
@@ -16,6 +19,7 @@
 #include <glob.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +130,34 @@ static const struct fn_driver_if driver_if = { FN_HDR(struct fn_driver_if, FN_MA
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* A clock that can be put forward, and timers that go by it. */
+static int64_t (*real_now_ns)(struct env *e);
+static void (*real_timer_set)(struct env *e, struct env_timer *t, int64_t at_ns);
+static atomic_llong passed_ns;
+
+static int64_t now_ns(struct env *e)
+{
+    return real_now_ns(e) + atomic_load(&passed_ns);
+}
+
+static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
+{
+    real_timer_set(e, t, at_ns - atomic_load(&passed_ns));
+}
+
+void node_pass_ns(int64_t ns)
+{
+    atomic_fetch_add(&passed_ns, ns);
+}
+
+static void take_clock(struct env *e)
+{
+    real_now_ns = e->now_ns;
+    real_timer_set = e->timer_set;
+    e->now_ns = now_ns;
+    e->timer_set = timer_set;
+}
+
 static void *run_loop(void *arg)
 {
     loop_run(arg);
@@ -178,6 +210,7 @@ struct node *node_start(const char *file, const char *driver, const char *const 
     ck_assert_int_eq(loop_create(NULL, &n->loop, NULL), 0);
     ck_assert_int_eq(fetch_create(loop_env(n->loop), &n->fetch, NULL), 0);
     ck_assert_int_eq(proc_create(&n->proc, NULL), 0);
+    take_clock(loop_env(n->loop));
     n->host = plugin_host_create(loop_env(n->loop));
     n->engine = -1;
     n->deadline_ms = NODE_WAIT_MS;
@@ -494,6 +527,65 @@ uint32_t node_exits(struct node *n)
     exits = n->exits_n;
     pthread_mutex_unlock(&n->lock);
     return exits;
+}
+
+/* ---- what is told beside the answers --------------------------------------------------------- */
+
+int64_t node_metric(const char *driver, const char *name)
+{
+    struct buf page = BUF_INIT(1 << 20);
+    char series[128];
+    const char *at;
+    int64_t value = -1;
+
+    snprintf(series, sizeof(series), "\nfn_plugin_driver_%s_%s", driver, name);
+    ck_assert_int_eq(metric_print(&page), 0);
+    at = strstr(buf_text(&page), series);
+    at = at ? strchr(at + 1, ' ') : NULL;
+    if (at) {
+        value = strtoll(at, NULL, 10);
+    }
+    buf_finish(&page);
+    return value;
+}
+
+static char logged[65536];
+static size_t logged_len;
+static pthread_mutex_t logged_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t no_time(void)
+{
+    return 0;
+}
+
+static void keep_line(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+{
+    (void)level;
+    (void)wall_ns;
+    pthread_mutex_lock(&logged_lock);
+    if (logged_len + len < sizeof(logged)) {
+        memcpy(logged + logged_len, line, len);
+        logged_len += len;
+    }
+    pthread_mutex_unlock(&logged_lock);
+}
+
+void node_note_log(void)
+{
+    log_setup(&(struct log_config){ .level = FN_LOG_INFO, .fd = 2, .wall_ns = no_time,
+                                    .sink = keep_line });
+}
+
+uint32_t node_logged(const char *part)
+{
+    uint32_t n = 0;
+
+    pthread_mutex_lock(&logged_lock);
+    for (const char *at = logged; (at = strstr(at, part)); at++) {
+        n++;
+    }
+    pthread_mutex_unlock(&logged_lock);
+    return n;
 }
 
 /* ---- tasks and calls ------------------------------------------------------------------------- */

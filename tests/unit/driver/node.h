@@ -31,6 +31,13 @@ int node_sweep(struct node *n, const char *owner, const char *instance, uint32_t
 uint32_t node_uid(struct node *n, void *ctr);
 /* Deadline of the calls that follow, from their start. */
 void node_deadline_ms(struct node *n, int64_t ms);
+/* The clock of the driver, and its timers, go on by so much at once. */
+void node_pass_ns(int64_t ns);
+/* Value of a metric of the plugin, "disk_full"; -1 = it was not declared. */
+int64_t node_metric(const char *driver, const char *name);
+/* How many lines of the log, of the nodes that start from now on, have a text in them. */
+void node_note_log(void);
+uint32_t node_logged(const char *part);
 /* Nanoseconds that the last call took on its lane. */
 int64_t node_took_ns(struct node *n);
 

@@ -219,6 +219,104 @@ START_TEST(a_known_image_is_judged_for_each_task)
 }
 END_TEST
 
+/* ---- a full disk (F43) ----------------------------------------------------------------------- */
+
+#define FULL_PULL                                                                                  \
+    OK(66, "{\"error\":\"write /var/lib/docker/tmp/x: no space left on device\"}\r\n")
+#define FULL_CREATE                                                                                \
+    "HTTP/1.1 500 X\r\nContent-Length: 47\r\n\r\n"                                                 \
+    "{\"message\":\"mkdir /x: no space left on device\"}"
+#define TELLS_FULL "the container engine's disk is full"
+
+static void expect_full(const char *text)
+{
+    ck_assert_int_eq(node_prepare(node, &task, &err), FN_E_EXHAUSTED);
+    ck_assert_msg(strstr(err.msg, text) != NULL, "%s", err.msg);
+    ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+    ck_assert_uint_eq(err.blame, FN_BLAME_PLATFORM);
+}
+
+START_TEST(a_full_disk_ends_pulls_for_a_while)
+{
+    node_note_log();
+    setup();
+    route_answers(0, NOT_THERE);
+    route_answers(2, FULL_PULL);
+    ck_assert_int_eq(node_metric("docker", "disk_full"), 0);
+    expect_full("fnd/hello: the engine's disk is full: write /var/lib/docker/tmp/x");
+    for (int i = 0; i < 5; i++) {
+        expect_full("image 'fnd/hello' is not pulled: the engine's disk is full; tried again in 30 s");
+    }
+    ck_assert_int_eq(atomic_load(&pulls), 1);
+    ck_assert_int_eq(node_metric("docker", "disk_full"), 1);
+    ck_assert_uint_eq(node_logged(TELLS_FULL), 1);
+    node_pass_ns(29 * 1000000000LL);
+    expect_full("tried again in 1 s");
+    node_pass_ns(2 * 1000000000LL);
+    for (int i = 0; i < NODE_WAIT_MS && node_metric("docker", "disk_full") == 1; i++) {
+        usleep(1000);
+    }
+    ck_assert_int_eq(node_metric("docker", "disk_full"), 0);
+    expect_full("write /var/lib/docker/tmp/x");
+    ck_assert_int_eq(atomic_load(&pulls), 2);
+    ck_assert_int_eq(node_metric("docker", "disk_full"), 1);
+    ck_assert_uint_eq(node_logged(TELLS_FULL), 2);
+    leave();
+}
+END_TEST
+
+/* It tells of the disk as a pull does; what is there already is still found. */
+START_TEST(a_create_that_finds_no_space_ends_pulls_too)
+{
+    struct fn_task other;
+    char others_dir[64];
+    void *ctr;
+
+    routes[3] = (struct route){ "/containers/create", FULL_CREATE, false, NULL };
+    setup();
+    ck_assert_int_eq(node_create(node, &task, &ctr, &err), FN_E_EXHAUSTED);
+    ck_assert_str_eq(err.msg, "create: the engine's disk is full: mkdir /x: no space left on device");
+    ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+    node_task(&other, "other:1", 2, others_dir);
+    ck_assert_int_eq(node_prepare(node, &other, &err), FN_E_EXHAUSTED);
+    ck_assert_int_eq(atomic_load(&pulls), 0);
+    ck_assert_int_eq(node_prepare(node, &task, &err), 0);
+    rmdir(others_dir);
+    leave();
+}
+END_TEST
+
+/* images_max is far away, but the disk is full: a quarter of what they take goes. */
+START_TEST(a_full_disk_makes_the_cleaner_remove_more)
+{
+    static const char *const options[] = { "images_max", "1000000", NULL };
+    static const char usage[] =
+        OK(161, "{\"LayersSize\":1000,\"Images\":["
+                "{\"Id\":\"sha256:b\",\"RepoTags\":[\"b:1\"],\"Size\":300,\"Created\":1,\"Containers\":0},"
+                "{\"Id\":\"sha256:e\",\"Size\":300,\"Created\":2,\"Containers\":0}]}");
+    static atomic_int old, young;
+    uint32_t removed;
+
+    routes[0] = (struct route){ HELLO, NOT_THERE, false, &inspections };
+    routes[1] = (struct route){ "POST /images/create", FULL_PULL, false, &pulls };
+    routes[2] = (struct route){ "/system/df", usage, false, NULL };
+    routes[3] = (struct route){ "/containers/json", OK(2, "[]"), true, NULL };
+    routes[4] = (struct route){ "DELETE /images/b%3A1", OK(2, "[]"), false, &old };
+    routes[5] = (struct route){ "DELETE /images/sha256%3Ae", OK(2, "[]"), false, &young };
+    engine_start();
+    driver_start_with(socket_path, options);
+    ck_assert_msg(node != NULL, "%s", err.msg);
+    node_task(&task, "fnd/hello", 1, dir);
+    ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
+    ck_assert_int_eq(atomic_load(&old) + atomic_load(&young), 0);
+    expect_full("no space left on device");
+    ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
+    ck_assert_int_gt(atomic_load(&old), 0);
+    ck_assert_int_eq(atomic_load(&young), 0);
+    leave();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("docker driver, images");
@@ -236,6 +334,9 @@ int main(void)
     tcase_add_test(t, an_answer_from_before_an_event_is_not_kept);
     tcase_add_test(t, an_image_that_a_create_misses_is_asked_for_again);
     tcase_add_test(t, a_known_image_is_judged_for_each_task);
+    tcase_add_test(t, a_full_disk_ends_pulls_for_a_while);
+    tcase_add_test(t, a_create_that_finds_no_space_ends_pulls_too);
+    tcase_add_test(t, a_full_disk_makes_the_cleaner_remove_more);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
