@@ -164,6 +164,10 @@ struct docker {
     bool version_asked;            /* since it came up */
     bool podman;                   /* as its version says */
     bool info_known;
+    bool others_told;
+    int64_t others; /* containers of other runners, as of the last sweep */
+    uint32_t others_metric;
+    bool socket_told; /* that everybody may use it */
     struct api_info info;
 
     pthread_mutex_t network_lock; /* held while our network is looked for and made */

@@ -129,6 +129,13 @@ int api_parse_version(const char *body, size_t len, struct api_version *ret,
     return r;
 }
 
+static int64_t engine_number(const json_t *object, const char *key)
+{
+    const json_t *n = json_object_get(object, key);
+
+    return json_is_integer(n) ? json_integer_value(n) : -1;
+}
+
 static bool has_security_option(const json_t *root, const char *name)
 {
     json_t *list = json_object_get(root, "SecurityOptions");
@@ -173,6 +180,7 @@ int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn
         ret->userns = has_security_option(root, "userns") || has_security_option(root, "rootless");
         ret->seccomp = has_security_option(root, "seccomp");
         ret->no_syslog = lacks_log_driver(root, "syslog");
+        ret->containers = engine_number(root, "Containers");
     } else {
         r = malformed("info", reterr);
     }
@@ -210,13 +218,6 @@ int api_parse_image(const char *body, size_t len, struct api_image *ret, struct 
 }
 
 /* ---- what images take ------------------------------------------------------------------------ */
-
-static int64_t engine_number(const json_t *object, const char *key)
-{
-    const json_t *n = json_object_get(object, key);
-
-    return json_is_integer(n) ? json_integer_value(n) : -1;
-}
 
 /* One whose size the engine does not say, or says to be below 0, makes no room when it goes. */
 static struct api_stored stored_of(const json_t *image)

@@ -84,6 +84,7 @@ struct api_info {
     bool userns;  /* uids on the node differ from those inside */
     bool no_syslog; /* it has log drivers, and this is none of them */
     bool seccomp; /* the default profile is on */
+    int64_t containers; /* whosever they are, in any state; -1 = it does not say */
 };
 int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn_error *reterr);
 

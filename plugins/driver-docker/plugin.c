@@ -196,6 +196,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         r = disk_declare(d);
     }
     if (r == 0) {
+        r = host->metric->declare(host, "containers_of_others", FN_METRIC_GAUGE, &d->others_metric);
+    }
+    if (r == 0) {
         r = host->timer->arm(host, engine_now_ns(d), tick, d, &d->timer);
     }
     if (r < 0) {

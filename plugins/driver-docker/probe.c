@@ -2,6 +2,10 @@
 #include "docker.h"
 #include "fail.h"
 
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
 /* What servers written in Go answer to plain HTTP. */
 #define WANTS_TLS "HTTP request to an HTTPS server"
 
@@ -42,6 +46,41 @@ static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t ti
     return a->status == 200 ? 0 : api_failure(path + 1, a->status, a->body, a->body_len, reterr);
 }
 
+/* May everybody on this machine connect? Through all folders that lead there. */
+static bool is_open_to_all(const char *path)
+{
+    char at[PATH_MAX];
+    struct stat st;
+    char *slash;
+
+    if (!realpath(path, at) || stat(at, &st) < 0 || !S_ISSOCK(st.st_mode) ||
+        !(st.st_mode & S_IWOTH)) {
+        return false;
+    }
+    while ((slash = strrchr(at, '/')) && slash > at) {
+        *slash = '\0';
+        if (stat(at, &st) < 0 || !(st.st_mode & S_IXOTH)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Once. Whoever uses the engine is root on its machine; that is not for this node to forbid. */
+static void tell_open_socket(struct docker *d)
+{
+    bool told;
+
+    pthread_mutex_lock(&d->lock);
+    told = d->socket_told;
+    d->socket_told = true;
+    pthread_mutex_unlock(&d->lock);
+    if (!told && *d->unix_path && is_open_to_all(d->unix_path)) {
+        engine_log(d, FN_LOG_WARN, "every user of this machine may use the container engine, and so "
+                   "be root: take the others' rights from %s (chmod o-rw)", d->unix_path);
+    }
+}
+
 /* Asked once for each time the engine is there. */
 static int learn_version(struct docker *d, struct fn_op *op, uint32_t timeout_ms,
                          struct fn_error *reterr)
@@ -63,6 +102,7 @@ static int learn_version(struct docker *d, struct fn_op *op, uint32_t timeout_ms
     }
     d->http->free_answer(&a);
     if (r == 0) {
+        tell_open_socket(d);
         pthread_mutex_lock(&d->lock);
         snprintf(d->version, sizeof(d->version), "%s (API %s)", v.version, v.api);
         d->podman = v.podman;

@@ -17,6 +17,8 @@ struct sweep {
     struct api_list list;
     char (*ids)[API_ID_MAX + 1]; /* of the dead */
     uint32_t n;
+    uint32_t ours;   /* of this owner, also the dead */
+    uint32_t others; /* of other runners that live */
     uint32_t status;
     struct fn_error err;
     int r;     /* of the transfer */
@@ -27,9 +29,12 @@ static int note_dead(void *ud, const struct api_listed *l)
 {
     struct sweep *s = ud;
     bool ours = strcmp(l->owner, s->owner) == 0;
+    bool dead = strcmp(l->instance, s->instance) != 0 &&
+                (ours || (*l->lock && lock_is_dead(l->lock)));
 
-    if (s->n < SWEPT_MAX && strcmp(l->instance, s->instance) != 0 &&
-        (ours || (*l->lock && lock_is_dead(l->lock)))) {
+    s->ours += ours;
+    s->others += !ours && !dead;
+    if (dead && s->n < SWEPT_MAX) {
         memcpy(s->ids[s->n++], l->id, strlen(l->id) + 1);
     }
     return 0;
@@ -123,12 +128,48 @@ static int remove_dead(struct sweep *s, struct fn_op *op, uint32_t *ret_removed,
     return r;
 }
 
+/* The engine's own number, once. An operator who shares it should know: its other users may remove
+ * containers of functions, and functions compete with theirs. */
+static void tell_others(struct sweep *s, bool counted_before, uint32_t removed)
+{
+    struct docker *d = s->d;
+    int64_t all = -1, others;
+
+    pthread_mutex_lock(&d->lock);
+    if (d->info_known && !d->others_told) {
+        d->others_told = true;
+        all = d->info.containers;
+    }
+    pthread_mutex_unlock(&d->lock);
+    others = all - s->ours + (counted_before ? 0 : removed);
+    if (all >= 0 && others > 0) {
+        engine_log(d, FN_LOG_INFO, "container engine: %lld of its containers are of others, %u of "
+                   "them of other runners", (long long)others, s->others);
+    }
+}
+
+static void count_others(struct sweep *s)
+{
+    struct docker *d = s->d;
+    int64_t before;
+
+    pthread_mutex_lock(&d->lock);
+    before = d->others;
+    d->others = s->others;
+    pthread_mutex_unlock(&d->lock);
+    d->host->metric->add(d->host, d->others_metric, (int64_t)s->others - before);
+}
+
 int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
               uint32_t *ret_removed, struct fn_error *reterr)
 {
     struct sweep *s = calloc(1, sizeof(*s));
+    bool counted_before;
     int r = FN_E_EXHAUSTED;
 
+    pthread_mutex_lock(&d->lock);
+    counted_before = d->info_known;
+    pthread_mutex_unlock(&d->lock);
     ctr_know_owner(d, owner, instance);
     events_expire(d);
     if (s) {
@@ -146,7 +187,9 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
     }
     r = r < 0 ? r : remove_dead(s, op, ret_removed, reterr);
     if (r == 0) {
+        count_others(s);
         engine_learn(d, op);
+        tell_others(s, counted_before, *ret_removed);
         load_file_at_start(&d->load_file, d->host, op);
     }
     if (s) {

@@ -13,7 +13,8 @@ pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct route routes[ROUTES_MAX];
 atomic_int clients[ROUTES_MAX];
 static int listener = -1;
-char socket_path[64];
+char socket_folder[48] = "/tmp";
+char socket_path[96];
 static pthread_t acceptor;
 struct node *node;
 char last_post[8192];
@@ -108,7 +109,8 @@ void engine_start(void)
 {
     struct sockaddr_un un = { .sun_family = AF_UNIX };
 
-    snprintf(socket_path, sizeof(socket_path), "/tmp/test-engine-%d.sock", (int)getpid());
+    snprintf(socket_path, sizeof(socket_path), "%s/test-engine-%d.sock", socket_folder,
+             (int)getpid());
     unlink(socket_path);
     memcpy(un.sun_path, socket_path, strlen(socket_path) + 1);
     listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

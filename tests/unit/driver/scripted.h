@@ -22,7 +22,8 @@ extern pthread_mutex_t lock; /* routes, last_post */
 extern struct route routes[ROUTES_MAX];
 /* The descriptor of each route's last client, once it has its answer. */
 extern atomic_int clients[ROUTES_MAX];
-extern char socket_path[64];
+extern char socket_folder[48]; /* of the socket; /tmp */
+extern char socket_path[96];
 extern struct node *node;
 extern char last_post[8192];
 extern struct fn_error err;

@@ -69,6 +69,36 @@ START_TEST(a_version_that_takes_long_is_told_later)
 }
 END_TEST
 
+#define OPEN_TO_ALL "every user of this machine may use the container engine"
+
+/* T16. Folders count: what nobody else reaches is not open. Told once. */
+START_TEST(a_socket_that_everybody_may_use_is_told)
+{
+    static const struct {
+        mode_t folder, socket;
+        uint32_t told;
+    } rows[] = { { 0755, 0666, 1 }, { 0700, 0666, 0 }, { 0755, 0660, 0 }, { 0711, 0622, 1 } };
+    char version[64], folder[] = "/tmp/test-engine-folder-XXXXXX";
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(socket_folder, sizeof(socket_folder), "%s", folder);
+    routes[0] = (struct route){ "/_ping", OK(2, "OK"), false, NULL };
+    routes[1] = (struct route){ "/version", OK(39, "{\"Version\":\"4.3.1\",\"ApiVersion\":\"1.41\"}"),
+                                false, NULL };
+    node_note_log();
+    engine_start();
+    ck_assert_int_eq(chmod(socket_path, rows[_i].socket), 0);
+    ck_assert_int_eq(chmod(folder, rows[_i].folder), 0);
+    driver_start(socket_path, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(node_probe(node, version, sizeof(version), &err) == 0, "%s", err.msg);
+    }
+    ck_assert_uint_eq(node_logged(OPEN_TO_ALL), rows[_i].told);
+    unlink(socket_path);
+    rmdir(folder);
+}
+END_TEST
+
 START_TEST(an_engine_that_wants_tls_says_so)
 {
     char version[64];
@@ -526,6 +556,34 @@ START_TEST(a_list_that_stalls_ends_at_the_deadline)
 }
 END_TEST
 
+/* F52. Of five containers one is ours, and one of another runner; those that the list does not name
+ * are of others. */
+START_TEST(containers_of_others_are_counted_and_told)
+{
+    static const char list[] =
+        "[{\"Id\":\"0123456789ab\",\"Labels\":{\"io.fnd.owner\":\"me\",\"io.fnd.instance\":\"this\"}},"
+        "{\"Id\":\"ba9876543210\",\"Labels\":{\"io.fnd.owner\":\"you\",\"io.fnd.instance\":\"that\"}}]";
+    static char answer[512];
+    uint32_t removed;
+
+    snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(list), list);
+    routes[0] = (struct route){ "/containers/json", answer, false, NULL };
+    routes[1] = (struct route){ "/info", OK(16, "{\"Containers\":5}"), false, NULL };
+    node_note_log();
+    both();
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(node_sweep(node, "me", "this", &removed, &err) == 0, "%s", err.msg);
+        ck_assert_uint_eq(removed, 0);
+        ck_assert_int_eq(node_metric("docker", "containers_of_others"), 1);
+    }
+    ck_assert_uint_eq(node_logged("4 of its containers are of others, 1 of them of other runners"), 1);
+    route_answers(0, OK(2, "[]"));
+    ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
+    ck_assert_int_eq(node_metric("docker", "containers_of_others"), 0);
+}
+END_TEST
+
 /* ---- F40 ------------------------------------------------------------------------------------- */
 
 START_TEST(a_hung_engine_fails_fast_after_one_deadline)
@@ -712,6 +770,7 @@ int main(void)
     tcase_add_test(t, an_engine_that_is_not_there_is_named);
     tcase_add_test(t, an_old_api_is_refused);
     tcase_add_test(t, a_version_that_takes_long_is_told_later);
+    tcase_add_loop_test(t, a_socket_that_everybody_may_use_is_told, 0, 4);
     tcase_add_test(t, an_engine_that_wants_tls_says_so);
     tcase_add_test(t, bad_options_are_refused);
     tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
@@ -728,6 +787,7 @@ int main(void)
     tcase_add_test(t, a_busy_engine_is_asked_at_the_next_sweep);
     tcase_add_test(t, images_with_large_labels_are_refused);
     tcase_add_test(t, a_list_that_stalls_ends_at_the_deadline);
+    tcase_add_test(t, containers_of_others_are_counted_and_told);
     tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);
     tcase_add_test(t, a_container_that_hangs_says_nothing_of_an_engine_that_answers);
     tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);
