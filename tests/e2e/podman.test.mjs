@@ -1,6 +1,8 @@
-// driver-docker on Podman's Docker API: the life of functions, the service's restart, what a dead runner left.
+// driver-docker on Podman's Docker API: the life of functions, the service's restart, what a dead runner left, a full
+// disk.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from 'node:fs'
+import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { driver } from './lib/docker.mjs'
@@ -99,5 +101,64 @@ describe('functions on Podman', { skip }, () => {
     assert.doesNotMatch(runner.log, /made with another bridge/)
     assert.equal((await runner.stop()).code, 0, runner.log)
     assert.deepEqual(podman.containers(owner), [])
+  })
+})
+
+// Bytes, and then folders, of which each needs a block of its own.
+function fill(disk) {
+  const file = openSync(path.join(disk, 'bytes'), 'w')
+  untilFull(() => writeSync(file, Buffer.alloc(1 << 20)))
+  closeSync(file)
+  let folders = 0
+  untilFull(() => mkdirSync(path.join(disk, `folder${folders++}`)))
+}
+
+function untilFull(add) {
+  try {
+    for (;;) add()
+  } catch (error) {
+    assert.equal(error.code, 'ENOSPC')
+  }
+}
+
+describe('an engine whose disk is full', { skip }, () => {
+  const functions = {
+    hello: { image: 'fnd/hello:latest', memory: 64, idle_timeout: 120 },
+    again: { image: 'fnd/hello:latest', memory: 64 },
+    missing: { image: '127.0.0.1:1/missing:1', memory: 64 },
+  }
+  let podman
+  let runner
+  let lb
+  const call = (name) => invoke(lb, fnId(name), '{"name":"a"}')
+
+  before(async () => {
+    podman = await Podman.start(['hello'], { diskMiB: 64 })
+    runner = await startRunner({ driver: driver(podman.socket), runner: `owner: full-${process.pid}\nfreeze_idle: never` })
+    lb = await startLb({ addresses: [runner.address], functions, lb: 'placement_timeout: 3s' })
+  })
+  after(async () => {
+    for (const node of [lb, runner]) await node?.stop()
+    podman?.remove()
+  })
+
+  it('F43 pulls nothing for a while, says so once, and goes on with what is there', async () => {
+    assert.equal((await call('hello')).status, 200)
+    assert.match((await call('missing')).text, /Failed to pull image/)
+    fill(podman.disk)
+    const lines = (part) => runner.log.split('\n').filter((line) => line.includes(part)).length
+    const full = () => runner.metric('fn_plugin_driver_docker_disk_full')
+    assert.equal((await call('again')).status, 503)
+    assert.equal(await full(), 1)
+    const missing = await Promise.all([call('missing'), call('missing')])
+    assert.deepEqual(missing.map((answer) => answer.status), [503, 503])
+    assert.ok(lines("image '127.0.0.1:1/missing:1' is not pulled: the engine's disk is full; tried again in") > 0)
+    assert.equal(lines('pulling image 127.0.0.1:1/missing:1'), 1)
+    assert.equal(lines("the container engine's disk is full; no image is pulled for 30 s: create:"), 1)
+    assert.match((await call('hello')).text, /Hello a/)
+    for (const name of readdirSync(podman.disk).filter((entry) => /^(bytes|folder)/.test(entry))) rmSync(path.join(podman.disk, name), { recursive: true })
+    assert.match((await call('again')).text, /Hello a/)
+    await until('images are pulled again', async () => await full() === 0, 40_000)
+    assert.match((await call('missing')).text, /Failed to pull image/)
   })
 })
