@@ -41,6 +41,7 @@
 #define BREAKER_STUCK_NS   (5 * SECOND_NS)  /* no answer at all for this long = hung */
 #define BREAKER_OPEN_NS    (2 * SECOND_NS)
 #define EVENTS_RETRY_NS    (500 * MS)
+#define DOUBTS_MAX         8 /* questions for one exit code, each after a list */
 #define LIST_RETRY_MAX_NS  (30 * SECOND_NS)
 #define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
 #define IMAGE_EVENTS_RETRY_NS SECOND_NS /* between two streams */
@@ -93,6 +94,7 @@ struct ctr {
     bool privileged_user;
     bool begun; /* start() was called: ends are of interest */
     bool oom, reported, asking; /* asking: an inspection of its end is under way */
+    uint32_t doubts; /* times that its exit code was 0 and perhaps not known yet */
     enum frozen frozen;
     uint64_t output_stream;
     struct api_frames frames; /* stream thread only */

@@ -377,6 +377,7 @@ int api_parse_state(const char *body, size_t len, struct api_state *ret, struct 
 
     if (json_is_object(state) && json_is_integer(json_object_get(state, "ExitCode"))) {
         ret->running = json_is_true(json_object_get(state, "Running"));
+        ret->ending = strncmp(engine_text(state, "Status"), "stop", 4) == 0; /* stopping, stopped */
         ret->oom = json_is_true(json_object_get(state, "OOMKilled"));
         ret->exit_code = (int)json_integer_value(json_object_get(state, "ExitCode"));
     } else {

@@ -152,6 +152,7 @@ int api_list_end(const struct api_list *l, struct fn_error *reterr);
 /* Of GET /containers/{id}/json. */
 struct api_state {
     bool running;
+    bool ending; /* it runs no more, and its exit code may still become another one */
     bool oom;
     int exit_code;
 };

@@ -179,6 +179,22 @@ static void ask_later(struct docker *d, const char *name)
     pthread_mutex_unlock(&d->lock);
 }
 
+/* Podman's containers are "stopped" before the program that reaps them has written down what they
+ * ended with; 0 stands for it until then. One whose reaper died stays so. */
+static bool is_unsure(struct docker *d, const char *name, const struct api_state *state)
+{
+    struct ctr *c;
+    bool unsure = false;
+
+    if (state->ending && state->exit_code == 0) {
+        pthread_mutex_lock(&d->lock);
+        HASH_FIND_STR(d->ctrs, name, c);
+        unsure = c && ++c->doubts <= DOUBTS_MAX;
+        pthread_mutex_unlock(&d->lock);
+    }
+    return unsure;
+}
+
 static void state_end(void *ud, uint32_t status, const struct fn_error *err)
 {
     struct question *q = ud;
@@ -188,7 +204,7 @@ static void state_end(void *ud, uint32_t status, const struct fn_error *err)
         report_removed(q->d, q->name);
     } else if (!err && status == 200 && !q->broken &&
                api_parse_state(q->data, q->len, &state, NULL) == 0) {
-        if (state.running) {
+        if (state.running || is_unsure(q->d, q->name, &state)) {
             ask_later(q->d, q->name);
         } else {
             report_code(q->d, q->name, state.exit_code, state.oom);

@@ -133,7 +133,8 @@ static void event_value(void *ud, const struct json_scan *s, const char *text)
     } else if (s->depth == 3 && has_key(s, 0, "Actor") && has_key(s, 1, "Attributes")) {
         if (has_key(s, 2, "name")) {
             take(e->event.name, sizeof(e->event.name), text);
-        } else if (has_key(s, 2, "exitCode")) {
+        } else if (has_key(s, 2, "exitCode") ||
+                   (has_key(s, 2, "containerExitCode") && e->event.exit_code == 0)) {
             e->event.exit_code = (int)strtol(text, NULL, 10);
         }
     }

@@ -234,6 +234,26 @@ START_TEST(events_are_recognised)
 }
 END_TEST
 
+/* Engines have one of these names, or both. */
+START_TEST(an_exit_code_has_two_names)
+{
+    static const char *const rows[] = {
+        "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{\"Attributes\":{\"exitCode\":\"7\"}}}\n",
+        "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{\"Attributes\":{\"containerExitCode\":\"7\"}}}\n",
+        "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{\"Attributes\":{\"exitCode\":\"7\","
+        "\"containerExitCode\":\"7\"}}}\n",
+    };
+    struct told told = { .n = 0 };
+    struct api_events e = { .each = see_event, .ud = &told };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        api_events_feed(&e, rows[i], strlen(rows[i]));
+        ck_assert_int_eq(told.n, (int)i + 1);
+        ck_assert_int_eq(told.last.exit_code, 7);
+    }
+}
+END_TEST
+
 START_TEST(what_an_engine_has_is_understood)
 {
     static const struct {
@@ -489,6 +509,7 @@ TCase *answers_case(void)
     tcase_add_test(t, a_failed_pull_names_its_cause_behind_long_digests);
     tcase_add_test(t, a_pull_onto_a_full_disk_may_be_tried_elsewhere);
     tcase_add_test(t, events_are_recognised);
+    tcase_add_test(t, an_exit_code_has_two_names);
     tcase_add_test(t, what_an_engine_has_is_understood);
     tcase_add_test(t, a_removal_has_two_names);
     tcase_add_test(t, events_are_asked_for_by_owner);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -732,6 +733,59 @@ START_TEST(an_exit_is_told_though_its_inspection_failed)
 }
 END_TEST
 
+static const struct {
+    const char *later; /* what the inspection says in the end; NULL = the same for ever */
+    int status;
+} unsure[] = {
+    { OK(48, "{\"State\":{\"Status\":\"exited\",\"ExitCode\":7,\"x\":0}}"), 7 },
+    { NULL, 0 },
+};
+
+/* Podman says 0 until it knows better; one that never does is believed. */
+START_TEST(an_exit_code_that_is_not_known_yet_is_asked_for_again)
+{
+    static atomic_int inspections;
+    static char list[512], listed[256];
+    char name[128], path[160];
+    struct fn_task t;
+    struct fn_exit what;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", CREATED, false, NULL };
+    routes[1] = (struct route){ "/start", NO_CONTENT, false, NULL };
+    routes[2] = (struct route){ "container%22%5D", STREAM, false, NULL };
+    routes[3] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
+    both();
+    node_task(&t, "fnd/hello", 7, dir);
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), 0);
+    pthread_mutex_lock(&lock);
+    ck_assert_int_eq(sscanf(strstr(last_post, "?name="), "?name=%127[^ &]", name), 1);
+    snprintf(listed, sizeof(listed), "[{\"Id\":\"0123456789abcdef\",\"Names\":[\"/%s\"],"
+             "\"State\":\"stopped\"}]", name);
+    snprintf(list, sizeof(list), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(listed), listed);
+    snprintf(path, sizeof(path), "/%s/json", name);
+    routes[4] = (struct route){ "/containers/json", list, false, NULL };
+    routes[5] = (struct route){ path, OK(49, "{\"State\":{\"Status\":\"stopped\",\"ExitCode\":0,\"x\":0}}"),
+                                false, &inspections };
+    pthread_mutex_unlock(&lock);
+    ck_assert_int_eq(node_start_ctr(node, ctr, &err), 0);
+    ck_assert(reaches(&clients[2], 1));
+    shutdown(atomic_load(&clients[2]), SHUT_RDWR); /* the next one begins with a list */
+    ck_assert(reaches(&inspections, 2));
+    ck_assert_uint_eq(node_exits(node), 0);
+    if (unsure[_i].later) {
+        route_answers(5, unsure[_i].later);
+    }
+    ck_assert(node_wait_exit(node, 7, &what));
+    ck_assert_uint_eq(what.reason, FN_EXIT_CODE);
+    ck_assert_int_eq(what.status, unsure[_i].status);
+    ck_assert_int_eq(node_close(node, ctr, &err), 0);
+    rmdir(dir);
+}
+END_TEST
+
 START_TEST(the_engine_is_reported_up_and_down)
 {
     uint32_t removed;
@@ -792,6 +846,7 @@ int main(void)
     tcase_add_test(t, a_container_that_hangs_says_nothing_of_an_engine_that_answers);
     tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);
     tcase_add_test(t, an_exit_is_told_though_its_inspection_failed);
+    tcase_add_loop_test(t, an_exit_code_that_is_not_known_yet_is_asked_for_again, 0, 2);
     tcase_add_test(t, the_engine_is_reported_up_and_down);
     tcase_add_test(t, an_engine_that_goes_before_its_first_event_is_reported_down);
     suite_add_tcase(s, t);
