@@ -69,8 +69,8 @@ START_TEST(the_wait_for_memory_is_a_phase)
     s = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
     world_run_ms(w, 200);
     ck_assert(s->success);
-    /* The image is looked at again; while the other's container is removed, its own is made. */
-    expect_phases(s, 20, 20, 20, 5);
+    /* The image is known; while the other's container is removed, its own is made. */
+    expect_phases(s, 0, 20, 20, 5);
     world_destroy(w);
 }
 END_TEST
@@ -104,7 +104,7 @@ START_TEST(an_image_that_was_lost_counts_as_pull)
     w->image_missing = true;
     world_run_ms(w, 200);
     ck_assert(s->success);
-    expect_phases(s, 60, 0, 40, 5); /* image, a create in vain, the image again */
+    expect_phases(s, 40, 0, 40, 5); /* image, a create in vain, the image again, at once */
     world_destroy(w);
 }
 END_TEST

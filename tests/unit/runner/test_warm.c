@@ -277,7 +277,7 @@ START_TEST(warm_ones_are_evicted_first)
     world_run_ms(w, 2000); /* started for the pool, after all others */
     ck_assert_uint_eq(warm_of(w).now, 1);
     s = call_fn(w, "d");
-    world_run_ms(w, 20); /* until its image was looked at */
+    world_run_ms(w, 1); /* until its image was looked at */
     ck_assert_uint_eq(warm_of(w).evicted, 1);
     ck_assert_uint_eq(containers_of(w, "a"), 0);
     ck_assert_uint_eq(containers_of(w, "b"), 1);
