@@ -226,6 +226,9 @@ int engine_probe(struct docker *d, struct fn_op *op, char *ret_version, size_t c
                  struct fn_error *reterr);
 /* What no probe had the time for: an engine's version may take it seconds. */
 void engine_learn(struct docker *d, struct fn_op *op);
+/* Once, when the engine is known: how many containers it has, whosever they are, and how many of
+ * this runner's it may have; -1 at all other times. */
+int64_t engine_count_once(struct docker *d, struct fn_op *op, uint32_t *ret_ours);
 
 /* ---- images.c -------------------------------------------------------------------------------- */
 

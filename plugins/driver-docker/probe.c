@@ -156,6 +156,19 @@ static void learn_info(struct docker *d, struct fn_op *op, uint32_t timeout_ms)
     pthread_mutex_unlock(&d->lock);
 }
 
+int64_t engine_count_once(struct docker *d, struct fn_op *op, uint32_t *ret_ours)
+{
+    struct api_info info = { .containers = -1 };
+    bool wanted;
+
+    pthread_mutex_lock(&d->lock);
+    wanted = d->info_known && !d->others_told;
+    d->others_told = d->others_told || wanted;
+    *ret_ours = HASH_COUNT(d->ctrs);
+    pthread_mutex_unlock(&d->lock);
+    return wanted && ask_info(d, op, LEARN_TIMEOUT_MS, &info, NULL) == 0 ? info.containers : -1;
+}
+
 void engine_learn(struct docker *d, struct fn_op *op)
 {
     struct fn_error err = { .size = sizeof(err) };

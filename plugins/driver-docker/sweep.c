@@ -128,22 +128,14 @@ static int remove_dead(struct sweep *s, struct fn_op *op, uint32_t *ret_removed,
     return r;
 }
 
-/* The engine's own number, once. An operator who shares it should know: its other users may remove
- * containers of functions, and functions compete with theirs. */
-static void tell_others(struct sweep *s, bool counted_before, uint32_t removed)
+/* Those that the engine counted a moment ago, before the list, but for ours. An operator who shares
+ * it should know: its other users may remove containers of functions, and compete with them. */
+static void tell_others(struct sweep *s, int64_t all, uint32_t ours)
 {
-    struct docker *d = s->d;
-    int64_t all = -1, others;
+    int64_t others = all - (ours > s->ours ? ours : s->ours);
 
-    pthread_mutex_lock(&d->lock);
-    if (d->info_known && !d->others_told) {
-        d->others_told = true;
-        all = d->info.containers;
-    }
-    pthread_mutex_unlock(&d->lock);
-    others = all - s->ours + (counted_before ? 0 : removed);
     if (all >= 0 && others > 0) {
-        engine_log(d, FN_LOG_INFO, "container engine: %lld of its containers are of others, %u of "
+        engine_log(s->d, FN_LOG_INFO, "container engine: %lld of its containers are of others, %u of "
                    "them of other runners", (long long)others, s->others);
     }
 }
@@ -164,12 +156,11 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
               uint32_t *ret_removed, struct fn_error *reterr)
 {
     struct sweep *s = calloc(1, sizeof(*s));
-    bool counted_before;
+    uint32_t ours = 0;
+    int64_t all;
     int r = FN_E_EXHAUSTED;
 
-    pthread_mutex_lock(&d->lock);
-    counted_before = d->info_known;
-    pthread_mutex_unlock(&d->lock);
+    all = engine_count_once(d, op, &ours);
     ctr_know_owner(d, owner, instance);
     events_expire(d);
     if (s) {
@@ -188,8 +179,8 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
     r = r < 0 ? r : remove_dead(s, op, ret_removed, reterr);
     if (r == 0) {
         count_others(s);
+        tell_others(s, all, ours);
         engine_learn(d, op);
-        tell_others(s, counted_before, *ret_removed);
         load_file_at_start(&d->load_file, d->host, op);
     }
     if (s) {
