@@ -20,6 +20,11 @@ const AT_ONCE = 4
 const RESPONSE_MAX = 6 << 20
 const PIDS_MAX = 50 // runner.pids_max
 const SWAP_PAUSE_MS = 10
+const LINE_BYTES = 1 << 30
+const LINE_GROWN_MAX_KIB = 16 * 1024 // while it is printed
+const LOGGED_MAX_PER_S = 200 * (4096 + 200) // runner.user_log_lines_max, and what is said around each
+const LOOK_PAUSE_MS = 20
+const BESIDE_MIN = 5 // calls of another function that are answered while one burns
 const GONE_MS = 20_000
 const BODY = 'x'.repeat(5000)
 
@@ -56,6 +61,8 @@ function functionsOf(image) {
   const functions = {}
   for (const mode of ['honest', 'twice', 'die answered', 'flood', 'forks', 'swap']) functions[name(mode)] = { ...one, timeout: 20 }
   for (const [, mode] of inACall) functions[name(mode)] = one
+  functions.burn = { ...one, timeout: 8 }
+  functions.print = { ...one, timeout: 120 }
   for (const [, mode] of atTheStart) functions[name(mode)] = { ...one, config: { FN_MODE: mode } }
   return functions
 }
@@ -214,6 +221,33 @@ for (const [use, skip, driver, image] of drivers) {
         await answersFor('swap')
         other.server.close()
       })
+    })
+
+    it('F65 one that prints a line of 1 GiB: the runner keeps a part of it', async () => {
+      const before = { kib: runner.rssKiB(), log: runner.log.length }
+      const begin = performance.now()
+      let most = 0
+      let answer
+      const printed = call('print', `print ${LINE_BYTES}`).then((a) => { answer = a })
+      for (; !answer; await wait(LOOK_PAUSE_MS)) most = Math.max(most, runner.rssKiB())
+      await printed
+      assert.deepEqual([answer.status, answer.text], [200, 'printed'])
+      assert.ok(most - before.kib < LINE_GROWN_MAX_KIB, `${before.kib} KiB before, ${most} KiB while it printed`)
+      const logged = runner.log.length - before.log
+      assert.ok(logged < LOGGED_MAX_PER_S * (1 + (performance.now() - begin) / 1000), `${logged} bytes in the log`)
+      await answersFor('print')
+    })
+
+    it('F66 one that takes all processors with all processes it may have: another one is answered', { skip: notRoot }, async () => {
+      let answer
+      const burnt = call('burn').then((a) => { answer = a })
+      await until('it burns', async () => [...await runner.metrics()].some(([key, n]) => n && key.startsWith('fn_container_busy_total') && key.includes(fnId('burn'))))
+      let beside = 0
+      for (; !answer; beside++) await answersFor(beside % 2 ? 'honest' : 'twice')
+      await burnt
+      failed(answer, 504, SENTENCES.timedOut)
+      assert.ok(beside >= BESIDE_MIN, `${beside} calls`)
+      await gone(fnId('burn'))
     })
 
     it('the runner has the memory and the descriptors that it had', async () => {

@@ -290,6 +290,32 @@ static int forks(void)
     return answer_count(made);
 }
 
+/* As many as it may have, and all turn for ever: this one too, which never answers. */
+static _Noreturn void burn(void)
+{
+    signals_ignore();
+    while (fork() > 0) {
+    }
+    for (;;) {
+    }
+}
+
+/* ---- Output --------------------------------------------------------------------------------------- */
+
+/* One line of so many bytes, without its end. */
+static int print(const char *arg)
+{
+    static char piece[65536];
+    uint64_t left = 0;
+    ssize_t n = 0;
+
+    (void)sample_number(arg, UINT64_MAX, &left);
+    memset(piece, 'x', sizeof(piece));
+    for (; left && n >= 0; left -= (uint64_t)n)
+        n = write(STDOUT_FILENO, piece, left < sizeof(piece) ? (size_t)left : sizeof(piece));
+    return answer_text(left ? "not all of it" : "printed");
+}
+
 /* ---- Calls --------------------------------------------------------------------------------------- */
 
 static int act(void)
@@ -312,6 +338,10 @@ static int act(void)
         return flood();
     if (mode_is("forks"))
         return forks();
+    if (mode_is("burn"))
+        burn();
+    if ((arg = mode_is("print")))
+        return print(arg);
     if ((arg = mode_is("send")))
         return send_much(arg);
     if ((arg = mode_is("swap")))
