@@ -2,7 +2,8 @@
  * says which world ended it. */
 #include "apart.h"
 
-#include <errno.h>
+#include "repeat.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +14,14 @@
 #define WORLD_REAL_S 60 /* of real time; a world needs some hundredths of a second */
 
 static struct plan running;
+static char running_line[REPEAT_BYTES];
 
 /* A node's assertion, or an endless loop: the seed is all that can still be said. */
 static void on_crash(int sig)
 {
-    char text[160];
-    int n = snprintf(text, sizeof(text),
-                     "seed %llu: crash (signal %d)\nrepeat: %s%s --seeds %llu%s --story\n",
-                     (unsigned long long)running.seed, sig, program_invocation_short_name,
-                     running.byte ? " --byte" : "", (unsigned long long)running.seed,
-                     running.poor ? " --poor" : "");
+    char text[REPEAT_BYTES + 64];
+    int n = snprintf(text, sizeof(text), "seed %llu: crash (signal %d)\n%s\n",
+                     (unsigned long long)running.seed, sig, running_line);
 
     if (write(STDOUT_FILENO, text, (size_t)n) < 0) {
         _exit(3);
@@ -44,6 +43,7 @@ static void run_in_child(const struct apart *a, int to)
     signal(SIGALRM, on_crash);
     for (uint64_t i = 0; i < a->n; i++) {
         plan_draw(&running, a->first + i, a->mode);
+        repeat_line(&running, a->left_out, running_line);
         alarm(WORLD_REAL_S);
         run_world(&running, a->left_out, a->output == APART_STORY, &r);
         plan_free(&running);

@@ -1,10 +1,11 @@
 /* fnd_sim: worlds from seeds. Says which rule broke, when, and how to see it again. */
 #include "apart.h"
 #include "plugins.h"
+#include "repeat.h"
+#include "shortest.h"
 #include "shrink.h"
 
 #include <base/log.h>
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@ static const char usage[] =
     "  --places         that asked for memory while it ran out, for addr2line\n"
     "  --story          tell what happens, by request and fault\n"
     "  --only a,b-c     of the plan, these events alone\n"
-    "  --shrink         find the fewest events of one seed's plan with which it still fails\n"
+    "  --shrink         find the fewest events of one seed's plan with which it still fails; the\n"
+    "                   first broken seed of a run is shrunk unasked, for up to 20 s\n"
+    "  --no-shrink      not that, and not the end of its story\n"
     "  --plan           the plan's events, and nothing else\n"
     "  --stop           at the first broken one\n"
     "  --hash           one line per seed: seed and hash\n"
@@ -30,13 +33,15 @@ static const char usage[] =
 
 struct options {
     uint64_t first, last;
-    bool story, hash, plan, log, stop, shrink, poor, places, byte;
+    bool story, hash, plan, log, stop, shrink, no_shrink, poor, places, byte;
     uint64_t every;
     const char *only;
     char plugins[4096];
 };
 
 #define TOGETHER_MAX 64u /* worlds of one process */
+#define SHRINK_TRIES_MAX 4000u /* that were asked for: some ten seconds */
+#define SHRINK_REAL_S 600
 
 static enum plan_mode mode_of(const struct options *o)
 {
@@ -47,6 +52,8 @@ struct total {
     uint64_t worlds, broken, requests, ok, steps, refused, reached;
     int64_t simulated_ns;
     uint64_t hash;
+    bool has_broken;
+    uint64_t first_broken; /* seed */
 };
 
 /* "3,17,40-52": the events that stay. */
@@ -85,53 +92,26 @@ static void print_plan(const struct plan *p)
     }
 }
 
-static void print_broken(const struct options *o, uint64_t seed, const struct run_result *r)
+static void print_broken(const struct options *o, uint64_t seed, const bool *left_out,
+                         const struct run_result *r)
 {
-    printf("seed %llu: %s broken after %.6f s: %s\n  %s: %s\n", (unsigned long long)seed,
+    char line[REPEAT_BYTES];
+    struct plan p;
+
+    plan_draw(&p, seed, mode_of(o));
+    repeat_line(&p, left_out, line);
+    plan_free(&p);
+    printf("seed %llu: %s broken after %.6f s: %s\n  %s: %s\n%s\n", (unsigned long long)seed,
            books_rule_id(r->broken), (double)r->at_ns / 1e9, r->why, books_rule_id(r->broken),
-           books_rule_text(r->broken));
-    printf("repeat: %s%s --seeds %llu%s%s --story\n", program_invocation_short_name,
-           o->byte   ? " --byte"
-           : o->poor ? " --poor"
-                     : "",
-           (unsigned long long)seed, o->only ? " --only " : "", o->only ? o->only : "");
+           books_rule_text(r->broken), line);
 }
 
-/* "3,9-12" of what stays. */
-static void print_only(const struct plan *p, const bool *left_out)
+static void remember_broken(struct total *t, uint64_t seed)
 {
-    const char *sep = "";
-
-    for (uint32_t i = 0; i < p->n_events; i++) {
-        uint32_t from = i;
-
-        if (left_out[i]) {
-            continue;
-        }
-        while (i + 1 < p->n_events && !left_out[i + 1]) {
-            i++;
-        }
-        printf(i > from ? "%s%u-%u" : "%s%u", sep, from, i);
-        sep = ",";
+    if (!t->has_broken) {
+        t->has_broken = true;
+        t->first_broken = seed;
     }
-}
-
-static int shrink_seed(const struct plan *p, bool *left_out)
-{
-    uint32_t broken = shrink_try(p, left_out), left;
-
-    if (broken == BOOKS_SOUND) {
-        printf("seed %llu breaks no rule\n", (unsigned long long)p->seed);
-        return 0;
-    }
-    left = shrink(p, left_out, broken);
-    printf("seed %llu: %s with %u of %u events\nrepeat: %s --seeds %llu --only ",
-           (unsigned long long)p->seed,
-           broken == SHRINK_CRASH ? "a crash" : books_rule_id((enum books_rule)broken), left,
-           p->n_events, program_invocation_short_name, (unsigned long long)p->seed);
-    print_only(p, left_out);
-    puts(" --story");
-    return 1;
 }
 
 static void count(struct total *t, const struct run_result *r)
@@ -149,6 +129,7 @@ static void count(struct total *t, const struct run_result *r)
 
 struct telling {
     const struct options *o;
+    const bool *left_out;
     struct total *t;
 };
 
@@ -161,7 +142,8 @@ static bool tell_world(void *ud, uint64_t seed, const struct run_result *r)
         printf("%llu %016llx\n", (unsigned long long)seed, (unsigned long long)r->hash);
     }
     if (r->broken) {
-        print_broken(x->o, seed, r);
+        remember_broken(x->t, seed);
+        print_broken(x->o, seed, x->left_out, r);
     }
     return !(x->o->stop && r->broken);
 }
@@ -184,7 +166,7 @@ static uint64_t count_together(const struct options *o, uint64_t first)
 static uint64_t run_worlds(const struct options *o, uint64_t first, uint64_t n,
                            const bool *left_out, struct total *t)
 {
-    struct telling x = { o, t };
+    struct telling x = { o, left_out, t };
     struct apart a = { .first = first,
                        .n = n,
                        .mode = mode_of(o),
@@ -198,31 +180,63 @@ static uint64_t run_worlds(const struct options *o, uint64_t first, uint64_t n,
         return ended;
     }
     t->broken++; /* it crashed in the next one, or lost memory in any */
+    if (ended < n) {
+        remember_broken(t, first + ended);
+    }
     t->worlds += ended < n;
     return ended < n ? ended + 1 : n;
 }
 
+/* The events that were asked for; NULL: there are none such. The caller frees it. */
+static bool *draw_left_out(const struct options *o, const struct plan *p)
+{
+    bool *left_out = sim_alloc(p->n_events * sizeof(*left_out));
+
+    if (o->only && !read_only(o->only, left_out, p->n_events)) {
+        fprintf(stderr, "fnd_sim: --only, got \"%s\"; expected events of --plan\n", o->only);
+        free(left_out);
+        return NULL;
+    }
+    return left_out;
+}
+
 static int run_seed(const struct options *o, uint64_t seed, struct total *t)
 {
+    const struct shrink_limits limits = { SHRINK_TRIES_MAX, SHRINK_REAL_S };
     struct plan p;
     bool *left_out;
     int bad = 0;
 
     plan_draw(&p, seed, mode_of(o));
-    left_out = sim_alloc(p.n_events * sizeof(*left_out));
-    if (o->only && !read_only(o->only, left_out, p.n_events)) {
-        fprintf(stderr, "fnd_sim: --only, got \"%s\"; expected events of --plan\n", o->only);
+    left_out = draw_left_out(o, &p);
+    if (!left_out) {
         bad = 64;
     } else if (o->plan) {
         print_plan(&p);
     } else if (o->shrink) {
-        bad = shrink_seed(&p, left_out);
+        bad = shrink_tell(&p, left_out, &limits) != BOOKS_SOUND;
     } else {
         run_worlds(o, seed, 1, left_out, t);
     }
     free(left_out);
     plan_free(&p);
     return bad;
+}
+
+/* The others are most likely of the same cause. */
+static void tell_first_broken(const struct options *o, const struct total *t)
+{
+    struct plan p;
+    bool *left_out;
+
+    if (!t->has_broken || o->no_shrink || o->story || o->hash) {
+        return;
+    }
+    plan_draw(&p, t->first_broken, mode_of(o));
+    left_out = draw_left_out(o, &p);
+    shortest_tell(&p, left_out);
+    free(left_out);
+    plan_free(&p);
 }
 
 /* Of the worlds' processes. */
@@ -309,7 +323,7 @@ static const struct option long_options[] = {
     { "log", no_argument, NULL, 'l' },         { "stop", no_argument, NULL, 'x' },
     { "shrink", no_argument, NULL, 'k' },      { "poor", no_argument, NULL, 'm' },
     { "places", no_argument, NULL, 'a' },      { "byte", no_argument, NULL, 'b' },
-    { "every", required_argument, NULL, 'e' },
+    { "every", required_argument, NULL, 'e' }, { "no-shrink", no_argument, NULL, 'n' },
     { NULL, 0, NULL, 0 },
 };
 
@@ -326,6 +340,7 @@ static bool read_options(int argc, char **argv, struct options *o)
             break;
         case 'd':
             snprintf(o->plugins, sizeof(o->plugins), "%s", optarg);
+            repeat_set_plugins(o->plugins);
             break;
         case 'o':
             o->only = optarg;
@@ -341,6 +356,7 @@ static bool read_options(int argc, char **argv, struct options *o)
               : c == 'h' ? &o->hash
               : c == 'x' ? &o->stop
               : c == 'k' ? &o->shrink
+              : c == 'n' ? &o->no_shrink
               : c == 'm' ? &o->poor
               : c == 'a' ? &o->places
               : c == 'b' ? &o->byte
@@ -390,7 +406,7 @@ int main(int argc, char **argv)
     struct options o = { .every = 1 };
     struct fn_error e = ERR_INIT;
     struct total t = { 0 };
-    double begun_s;
+    double begun_s, took_s;
     int bad = 0;
 
     beside_program(o.plugins, sizeof(o.plugins));
@@ -413,8 +429,10 @@ int main(int argc, char **argv)
     } else {
         bad = run_seeds(&o, &t);
     }
+    took_s = processor_s() - begun_s;
     if (!bad && !o.plan && !o.shrink) {
-        print_total(&t, processor_s() - begun_s);
+        tell_first_broken(&o, &t);
+        print_total(&t, took_s);
     }
     if (o.places) {
         print_places();

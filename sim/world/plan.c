@@ -293,3 +293,8 @@ void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap)
                  e->runner, e->n, (long long)(e->ns / ENV_MS));
     }
 }
+
+enum plan_mode plan_mode_of(const struct plan *p)
+{
+    return p->byte ? PLAN_BYTE : p->poor ? PLAN_POOR : PLAN_DRAWN;
+}

@@ -131,6 +131,7 @@ struct plan {
 const char *plan_placer(uint32_t i); /* NULL: there are no more */
 bool plan_is_poor(uint64_t seed);
 void plan_draw(struct plan *p, uint64_t seed, enum plan_mode mode); /* p stays where it is */
+enum plan_mode plan_mode_of(const struct plan *p); /* one that draws the same */
 void plan_free(struct plan *p);
 void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap);
 

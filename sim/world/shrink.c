@@ -3,11 +3,12 @@
 #include "shrink.h"
 
 #include "apart.h"
+#include "repeat.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TRIES_MAX 4000u /* some ten seconds */
+#include <time.h>
 
 static bool keep_result(void *ud, uint64_t seed, const struct run_result *r)
 {
@@ -16,12 +17,12 @@ static bool keep_result(void *ud, uint64_t seed, const struct run_result *r)
     return true;
 }
 
-uint32_t shrink_try(const struct plan *p, const bool *left_out)
+/* How this world ends, run in a process of its own. */
+static uint32_t shrink_try(const struct plan *p, const bool *left_out)
 {
-    struct apart a = { .first = p->seed,
-                       .n = 1,
-                       .mode = p->poor ? PLAN_POOR : PLAN_DRAWN,
-                       .left_out = left_out };
+    struct apart a = {
+        .first = p->seed, .n = 1, .mode = plan_mode_of(p), .left_out = left_out
+    };
     uint32_t broken;
     bool clean;
 
@@ -50,30 +51,51 @@ static bool leave_out(const struct plan *p, bool *left_out, uint32_t first, uint
     return same;
 }
 
-static uint32_t count_left(const struct plan *p, const bool *left_out)
+static int64_t real_s(void)
 {
-    uint32_t n = 0;
+    struct timespec ts;
 
-    for (uint32_t i = 0; i < p->n_events; i++) {
-        n += !left_out[i];
-    }
-    return n;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec;
 }
 
-uint32_t shrink(const struct plan *p, bool *left_out, uint32_t broken)
+/* How many events are left. */
+static uint32_t shrink(const struct plan *p, bool *left_out, uint32_t broken,
+                       const struct shrink_limits *limits)
 {
-    uint32_t left = count_left(p, left_out), tries = 0;
+    uint32_t left = repeat_count(p, left_out), tries = 0;
+    int64_t end_s = real_s() + limits->real_s;
 
-    for (uint32_t n = (left + 1) / 2; n > 0 && tries < TRIES_MAX; n = n > 1 ? (n + 1) / 2 : 0) {
+    for (uint32_t n = (left + 1) / 2; n > 0; n = n > 1 ? (n + 1) / 2 : 0) {
         uint32_t first = 0;
 
-        while (first < left && tries++ < TRIES_MAX) {
+        while (first < left) {
+            if (tries++ == limits->tries || real_s() > end_s) {
+                return left;
+            }
             if (leave_out(p, left_out, first, n, broken)) {
-                left = count_left(p, left_out);
+                left = repeat_count(p, left_out);
             } else {
                 first += n;
             }
         }
     }
     return left;
+}
+
+uint32_t shrink_tell(const struct plan *p, bool *left_out, const struct shrink_limits *limits)
+{
+    uint32_t broken = shrink_try(p, left_out), left;
+    char line[REPEAT_BYTES];
+
+    if (broken == BOOKS_SOUND) {
+        printf("seed %llu breaks no rule\n", (unsigned long long)p->seed);
+        return broken;
+    }
+    left = shrink(p, left_out, broken, limits);
+    repeat_line(p, left_out, line);
+    printf("seed %llu: %s with %u of %u events\n%s\n", (unsigned long long)p->seed,
+           broken == SHRINK_CRASH ? "a crash" : books_rule_id((enum books_rule)broken), left,
+           p->n_events, line);
+    return broken;
 }
