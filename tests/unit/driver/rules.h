@@ -25,6 +25,10 @@ struct fn_task rules_task(void);
 char *rules_make(const struct fn_task *t, const struct fn_task *own, const struct create_rules *r);
 json_t *rules_host_of(const char *text, json_t **ret_body);
 
+/* Fails the test when the request has anything that the rules do not allow to a task which the node
+ * made as `own`, and its wrappers as `t`. */
+void rules_check_body(const char *text, const struct fn_task *t, const struct fn_task *own,
+                      const struct create_rules *r);
 void rules_random(TCase *t);
 
 #endif
