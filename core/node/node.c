@@ -224,7 +224,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
         web.refuse_interfaces = n->config->rpc->refuse_interfaces;
     }
     for (uint32_t i = n->n_sides; i-- > 0 && r == 0;) {
-        r = n->sides[i]->serve(n, reterr);
+        r = n->sides[i]->serve ? n->sides[i]->serve(n, reterr) : 0;
     }
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
     net_inherit_keep_no_more(); /* the operator's page is this process's, to the end of its drain */

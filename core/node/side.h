@@ -9,8 +9,8 @@
  *
  * enum config_side is the way of a call. What is behind must be there first: open, serve and apply
  * go against that way; drain, close and what is shown go along it, each when the one before is
- * done. Those five are there; everything else may be NULL, which is: nothing to do. [loop] unless
- * marked. */
+ * done. Those but serve are there; everything else may be NULL, which is: nothing to do. [loop]
+ * unless marked. */
 #ifndef NODE_SIDE_H
 #define NODE_SIDE_H
 
@@ -47,7 +47,7 @@ struct node_side {
      * done() with NULL, or with why not, perhaps from inside. */
     int (*prepare)(struct node *n, void (*done)(void *ud, const struct fn_error *why_not), void *ud,
                    struct fn_error *reterr);
-    int (*serve)(struct node *n, struct fn_error *reterr); /* opens its port, if it has one */
+    int (*serve)(struct node *n, struct fn_error *reterr); /* opens a port of its own */
     /* All ports are open, so no other node has them: what would harm a node that is this one's
      * double waits until here. */
     void (*begin)(struct node *n);

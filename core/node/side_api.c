@@ -115,22 +115,14 @@ static int api_open(struct node *n, struct fn_error *reterr)
     return api_create(&deps, &n->management, reterr);
 }
 
-static int api_serve(struct node *n, struct fn_error *reterr)
+static void api_begin(struct node *n)
 {
     char name[STORE_NAME_BYTES];
 
-    (void)reterr;
-    if (n->store) {
-        store_print_name(n->config->store->url, name);
-        log_info("the API serves", "store", name, "http", n->config->http->listen);
-    }
-    return 0;
-}
-
-static void api_begin(struct node *n)
-{
     if (n->store) {
         store_listen(n->store);
+        store_print_name(n->config->store->url, name);
+        log_info("the API serves", "store", name, "http", n->config->http->listen);
     }
 }
 
@@ -191,7 +183,6 @@ static const char *api_keeps(const struct config *c)
 const struct node_side node_side_api = {
     .name = "api",
     .open = api_open,
-    .serve = api_serve,
     .begin = api_begin,
     .apply = api_apply,
     .drain = api_side_drain,

@@ -232,15 +232,20 @@ describe('fnd', () => {
     assert.doesNotMatch(result.stderr, /plugin/)
   })
 
-  it('a port in use: exit 69', async () => {
+  it('a port in use: exit 69', async (t) => {
     const server = net.createServer().listen(0, '127.0.0.1')
+    t.after(() => server.close())
     await new Promise((r) => server.once('listening', r))
     const file = path.join(tempDir(), 'fn.yaml')
     writeFileSync(file, `${base}http: { listen: "127.0.0.1:${server.address().port}" }\n`)
     const result = run(['run', '--config', file])
     assert.match(result.stderr, /CFG707 .*in use/)
     assert.equal(result.status, 69)
-    server.close()
+    writeFileSync(file, `node: api\nstore: { url: "sqlite3://${path.dirname(file)}/fn.db" }\nhttp: { listen: "127.0.0.1:${server.address().port}" }\n`)
+    const api = run(['run', '--config', file])
+    assert.equal(api.status, 69)
+    assert.match(api.stderr, /CFG707 .*in use/)
+    assert.doesNotMatch(api.stderr, /serves/, 'who has no port serves nobody')
   })
 
   it('F92 no random bytes, of which all ids are made: it does not start', () => {
