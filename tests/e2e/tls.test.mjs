@@ -342,4 +342,53 @@ ${entries}${appsYaml({ hello: {} })}`
       for (const node of [...lbs, runner]) await node.stop()
     }
   })
+
+  await t.test('F87: another authority takes over under running nodes, no call fails', async () => {
+    const pki = new Pki()
+    const next = pki.issue({ cn: 'next authority', ext: ['basicConstraints=critical,CA:TRUE'], key: pki.newKey('next', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256') })
+    const [old, fresh] = [readFileSync(pki.ca.cert), readFileSync(next.cert)]
+    const own = (by, ca) => withCerts(Object.fromEntries(['runner-1', 'lb-1'].map((name) => [name, { ...pki.issue({ cn: name, by, ext: names(name) }), ca }])))
+    const dir = own(pki.ca, old)
+    const runner = await startRunner(dir)
+    const lb = await startLb(dir, runner.grpcPort)
+    const renewals = (node) => node.log.split('certificates renewed').length - 1
+    const failed = []
+    let calls = 0
+    let running = true
+    const load = (async () => {
+      while (running) {
+        const answer = await invoke(lb, fnId('hello'), '{}')
+        calls++
+        if (answer.status !== 200) failed.push(answer.text)
+      }
+    })()
+    try {
+      // First both believe either authority, then both show what the next one signed, then it is believed alone.
+      for (const [step, by, ca] of [[1, pki.ca, Buffer.concat([old, fresh])], [2, next, Buffer.concat([old, fresh])], [3, next, fresh]]) {
+        const before = calls
+        replaceCerts(dir, own(by, ca))
+        for (const node of [runner, lb]) node.signal('SIGHUP')
+        await until(`step ${step} is in force`, () => [runner, lb].every((node) => renewals(node) === step))
+        // Its links are from before, so that each step is tried by new ones as well: a second load balancer makes some.
+        const other = await startLb(dir, runner.grpcPort)
+        try {
+          assert.equal((await invoke(other, fnId('hello'), '{}')).status, 200, `step ${step}`)
+        } finally {
+          await other.stop()
+        }
+        await until('calls go on', () => calls > before)
+      }
+      const late = await startLb(own(pki.ca, fresh), runner.grpcPort)
+      try {
+        assert.notEqual((await invoke(late, fnId('hello'), '{}')).status, 200, 'the old authority is nobody')
+      } finally {
+        await late.stop()
+      }
+    } finally {
+      running = false
+      await load
+      for (const node of [lb, runner]) await node.stop()
+    }
+    assert.deepEqual(failed, [])
+  })
 })
