@@ -197,7 +197,22 @@ describe('reload', () => {
     assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0)
   })
 
-  const long = LONG ? it : () => {} // 36 s
+  it('F83 a function that goes while it runs: its call ends well, later ones are 404', async () => {
+    const slow = invoke(lb.node, fnId('sleeper'), '2000')
+    await until('it runs', async () => await lb.node.metric('fn_calls_in_flight') >= 1)
+    assert.equal((await lb.reload({ mark: 'without', functions: { echo: {} } })).code, 0)
+    assert.equal(await lb.node.metric('fn_calls_in_flight'), 1, 'it still runs')
+    assert.equal((await invoke(lb.node, fnId('sleeper'), '1')).status, 404)
+    assert.equal(await lb.mark(), 'without-without')
+    const answer = await slow
+    assert.equal(answer.status, 200, answer.text)
+    assert.equal((await invoke(lb.node, fnId('sleeper'), '1')).status, 404)
+    await gone()
+    assert.equal((await lb.reload({ mark: 'with', functions })).code, 0)
+    assert.equal((await invoke(lb.node, fnId('sleeper'), '1')).status, 200, 'it may come back')
+  })
+
+  const long = (name, run) => it(name, { skip: !LONG && 'it takes 36 s: FND_LONG=1' }, run)
 
   long('a generation that calls do not leave is reported, and goes with the last of them', async () => {
     const stuck = invoke(lb.node, fnId('sleeper'), '36000')
