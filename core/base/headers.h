@@ -19,23 +19,10 @@ struct headers {
     uint32_t cap;
 };
 
-/* A name to compare with: nearly all others differ in length. */
-struct header_name {
-    const char *text;
-    size_t len;
-};
-
-/* The same without a length: nearly all others differ in the first letter. */
+/* Nearly all others differ in the first letter. */
 static inline bool header_is(const char *name, const char *other)
 {
     return ((name[0] ^ other[0]) & ~('a' ^ 'A')) == 0 && strcasecmp(name, other) == 0;
-}
-
-#define HEADER_NAME(literal) { literal, sizeof(literal) - 1 }
-
-static inline bool header_name_is(const struct header_name *n, const char *name, size_t len)
-{
-    return n->len == len && strcasecmp(n->text, name) == 0;
 }
 
 void headers_init(struct headers *h, struct arena *arena);

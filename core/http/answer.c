@@ -5,6 +5,7 @@
 #include <http/server_int.h>
 
 #include <base/utf8.h>
+#include <model/header_rules.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -30,24 +31,12 @@ const char *answer_date_line(struct http_server *s)
 
 enum field_kind answer_field_kind(const struct header *f, size_t name_len, size_t value_len)
 {
-    static const struct {
-        struct header_name name;
-        enum field_kind kind;
-    } known[] = {
-        { HEADER_NAME("Content-Length"), FIELD_DROP },
-        { HEADER_NAME("Transfer-Encoding"), FIELD_DROP },
-        { HEADER_NAME("Keep-Alive"), FIELD_DROP },
-        { HEADER_NAME("Proxy-Connection"), FIELD_DROP },
-        { HEADER_NAME("Upgrade"), FIELD_DROP },
-        { HEADER_NAME("Trailer"), FIELD_DROP },
-        { HEADER_NAME("Date"), FIELD_DATE },
-        { HEADER_NAME("Connection"), FIELD_CONNECTION },
-    };
+    unsigned is = header_kinds(f->name, name_len);
 
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (header_name_is(&known[i].name, f->name, name_len)) {
-            return known[i].kind;
-        }
+    if (is & (HEADER_FRAMING | HEADER_DATE)) {
+        return is & HEADER_CONNECTION ? FIELD_CONNECTION
+               : is & HEADER_DATE     ? FIELD_DATE
+                                      : FIELD_DROP;
     }
     return parse_is_token(f->name, name_len) && parse_is_value(f->value, value_len) ? FIELD_PASS
                                                                                     : FIELD_DROP;

@@ -24,6 +24,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <model/header_rules.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -357,17 +358,8 @@ void fnsock_exchange_retry(struct fnsock_exchange *x)
 /* Fields that speak of the framing are ours; what is no proper field never reaches a function. */
 static bool passes(const struct header *h, size_t name_len, size_t value_len)
 {
-    static const struct header_name ours[] = {
-        HEADER_NAME("Host"), HEADER_NAME("Content-Length"), HEADER_NAME("Transfer-Encoding"),
-        HEADER_NAME("Connection"),
-    };
-
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-        if (header_name_is(&ours[i], h->name, name_len)) {
-            return false;
-        }
-    }
-    return parse_is_token(h->name, name_len) && parse_is_value(h->value, value_len);
+    return !(header_kinds(h->name, name_len) & (HEADER_FRAMING | HEADER_HOST)) &&
+           parse_is_token(h->name, name_len) && parse_is_value(h->value, value_len);
 }
 
 static int compose(struct buf *b, const struct headers *h)

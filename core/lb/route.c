@@ -122,12 +122,7 @@ int route_match(const struct lb_request *rq, struct route *ret, struct fn_error 
 
 /* ---- to the function ------------------------------------------------------------------------- */
 
-/* Go Fn keeps it apart from the headers; functions find it in Fn-Http-Request-Url. */
-static bool is_host(const char *name)
-{
-    return strcasecmp(name, "Host") == 0;
-}
-
+/* Go Fn keeps Host apart from the headers; functions find it in Fn-Http-Request-Url. */
 static int invoke_headers(const struct lb_request *rq, struct headers *to, uint32_t *ret_dropped)
 {
     for (uint32_t i = 0; i < rq->headers->n; i++) {
@@ -135,7 +130,8 @@ static int invoke_headers(const struct lb_request *rq, struct headers *to, uint3
 
         if (header_is_reserved(h->name)) {
             ++*ret_dropped;
-        } else if (!is_host(h->name) && headers_add_borrowed(to, h->name, h->value) < 0) {
+        } else if (header_passes(h->name, h->value, HEADER_HOST) &&
+                   headers_add_borrowed(to, h->name, h->value) < 0) {
             return FN_E_EXHAUSTED;
         }
     }
@@ -148,7 +144,7 @@ static int trigger_headers(const struct lb_request *rq, const char *url, struct 
         const struct header *h = &rq->headers->items[i];
         const char *name = h->name;
 
-        if (header_is_hop_by_hop(h->name, h->value) || is_host(name)) {
+        if (!header_passes(name, h->value, HEADER_HOP_BY_HOP | HEADER_HOST)) {
             continue;
         }
         if (strcasecmp(name, "Content-Type") != 0) {
@@ -178,8 +174,7 @@ int route_request_headers(const struct lb_request *rq, const struct route *route
 static bool may_be_sent(const char *name, const char *value)
 {
     return header_name_is_token(name) && header_value_is_clean(value) &&
-           !header_is_framing(name) && !header_is_hop_by_hop(name, value) &&
-           strcasecmp(name, "Fn-Call-Id") != 0 && strcasecmp(name, "Fn-Outcome") != 0;
+           header_passes(name, value, HEADER_FRAMING | HEADER_HOP_BY_HOP | HEADER_BY_LB);
 }
 
 static int invoke_answer(const struct headers *from, struct headers *to)

@@ -1,5 +1,5 @@
-/* Lists of header names by what proxies may do with them, and the characters that names and
- * values may have. */
+/* The names of headers by what nodes do with them, and the characters that names and values may
+ * have. */
 #include <model/header_rules.h>
 
 #include <base/headers.h>
@@ -8,55 +8,55 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_one_of(const char *name, const struct header_name *names, size_t n)
-{
-    size_t len = strlen(name);
+#define LEN_MAX 20u
 
-    for (size_t i = 0; i < n; i++) {
-        if (header_name_is(&names[i], name, len)) {
-            return true;
+/* By their length, in which nearly all others differ. */
+static const struct {
+    const char *name;
+    unsigned is;
+} known[LEN_MAX][5] = {
+    [2] = { { "Te", HEADER_HOP_BY_HOP | HEADER_FRAMING } },
+    [4] = { { "Host", HEADER_HOST }, { "Date", HEADER_DATE } },
+    [7] = { { "Trailer", HEADER_HOP_BY_HOP | HEADER_FRAMING },
+            { "Upgrade", HEADER_HOP_BY_HOP | HEADER_FRAMING } },
+    [9] = { { "Fn-Intent", HEADER_RESERVED } },
+    [10] = { { "Connection", HEADER_HOP_BY_HOP | HEADER_FRAMING | HEADER_CONNECTION },
+             { "Keep-Alive", HEADER_HOP_BY_HOP | HEADER_FRAMING },
+             { "Fn-Call-Id", HEADER_RESERVED | HEADER_BY_RUNNER | HEADER_BY_LB },
+             { "Fn-Outcome", HEADER_BY_LB } },
+    [11] = { { "Fn-Deadline", HEADER_RESERVED | HEADER_BY_RUNNER } },
+    [14] = { { "Content-Length", HEADER_FRAMING } },
+    [16] = { { "Proxy-Connection", HEADER_HOP_BY_HOP | HEADER_FRAMING } },
+    [17] = { { "Transfer-Encoding", HEADER_HOP_BY_HOP | HEADER_FRAMING } },
+    [18] = { { "Proxy-Authenticate", HEADER_HOP_BY_HOP } },
+    [19] = { { "Proxy-Authorization", HEADER_HOP_BY_HOP } },
+};
+
+unsigned header_kinds(const char *name, size_t len)
+{
+    for (size_t i = 0; len < LEN_MAX && known[len][i].name; i++) {
+        if (header_is(name, known[len][i].name)) {
+            return known[len][i].is;
         }
     }
-    return false;
+    return 0;
 }
 
-#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof(names[0]))
-
-bool header_is_hop_by_hop(const char *name, const char *value)
+bool header_passes(const char *name, const char *value, unsigned not_these)
 {
-    static const struct header_name names[] = {
-        HEADER_NAME("Connection"), HEADER_NAME("Proxy-Connection"), HEADER_NAME("Keep-Alive"),
-        HEADER_NAME("Proxy-Authenticate"), HEADER_NAME("Proxy-Authorization"),
-        HEADER_NAME("Trailer"), HEADER_NAME("Transfer-Encoding"), HEADER_NAME("Upgrade"),
-    };
+    unsigned is = header_kinds(name, strlen(name));
 
-    if ((name[0] | 0x20) == 't' && strcasecmp(name, "Te") == 0) {
-        return !value || strcasecmp(value, "trailers") != 0;
+    if (is & HEADER_HOP_BY_HOP && not_these & HEADER_HOP_BY_HOP && (name[0] | 0x20) == 't' &&
+        !name[2] && value && strcasecmp(value, "trailers") == 0) {
+        is &= ~(unsigned)HEADER_HOP_BY_HOP;
     }
-    return IS_ONE_OF(name, names);
-}
-
-bool header_is_framing(const char *name)
-{
-    static const struct header_name names[] = {
-        HEADER_NAME("Content-Length"), HEADER_NAME("Transfer-Encoding"), HEADER_NAME("Connection"),
-        HEADER_NAME("Keep-Alive"), HEADER_NAME("Proxy-Connection"), HEADER_NAME("Trailer"),
-        HEADER_NAME("Upgrade"), HEADER_NAME("Te"),
-    };
-
-    return IS_ONE_OF(name, names);
+    return !(is & not_these);
 }
 
 bool header_is_reserved(const char *name)
 {
-    static const struct header_name names[] = {
-        HEADER_NAME("Fn-Call-Id"), HEADER_NAME("Fn-Deadline"), HEADER_NAME("Fn-Intent"),
-    };
-
-    if ((name[0] | 0x20) != 'f') {
-        return false;
-    }
-    return IS_ONE_OF(name, names) || strncasecmp(name, "Fn-Http-", 8) == 0;
+    return (name[0] | 0x20) == 'f' && (header_kinds(name, strlen(name)) & HEADER_RESERVED ||
+                                       strncasecmp(name, "Fn-Http-", 8) == 0);
 }
 
 bool header_name_is_token(const char *name)

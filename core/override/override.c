@@ -172,8 +172,8 @@ static int edit_set_header(struct fn_edit *e, const char *name, const char *copi
     if (!name || !header_name_is_token(name)) {
         return FN_E_INVALID;
     }
-    if (header_is_framing(name) || header_is_reserved(name) ||
-        header_is_hop_by_hop(name, copied ? copied : "") ||
+    if (header_is_reserved(name) ||
+        !header_passes(name, copied, HEADER_FRAMING | HEADER_HOP_BY_HOP) ||
         (copied && !header_value_is_clean(copied))) {
         return FN_E_RANGE;
     }

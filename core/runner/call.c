@@ -500,7 +500,7 @@ static void rcall_send_start(struct rcall *rc, int status, const struct headers 
             return;
         }
         for (uint32_t i = 0; i < h->n; i++) {
-            if (!header_is_hop_by_hop(h->items[i].name, h->items[i].value)) {
+            if (header_passes(h->items[i].name, h->items[i].value, HEADER_HOP_BY_HOP)) {
                 passed[start.n_headers++] = h->items[i];
             }
         }
@@ -584,9 +584,8 @@ static int fn_headers(struct rcall *rc, struct headers *ret)
     for (uint32_t i = 0; i < in->n; i++) {
         const struct header *h = &in->items[i];
 
-        if (!header_is_framing(h->name) && !header_is_hop_by_hop(h->name, h->value) &&
-            !header_is(h->name, "Host") && !header_is(h->name, "Fn-Call-Id") &&
-            !header_is(h->name, "Fn-Deadline")) {
+        if (header_passes(h->name, h->value,
+                          HEADER_FRAMING | HEADER_HOP_BY_HOP | HEADER_HOST | HEADER_BY_RUNNER)) {
             items[n++] = *h;
         }
     }

@@ -1,7 +1,6 @@
 /* Answers: heads as nghttp2 takes them, and bodies as it asks for them. */
 #include <http/h2/mux_int.h>
 
-#include <model/header_rules.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,8 +45,7 @@ static size_t add_nvs(nghttp2_nv *nv, const struct headers *h, bool *ret_dated)
         size_t value_len = strlen(f->value);
         enum field_kind kind = answer_field_kind(f, name_len, value_len);
 
-        if ((kind == FIELD_PASS && !header_is_framing(f->name)) ||
-            (kind == FIELD_DATE && !*ret_dated)) {
+        if (kind == FIELD_PASS || (kind == FIELD_DATE && !*ret_dated)) {
             *ret_dated |= kind == FIELD_DATE;
             nv[n++] = trimmed(f, name_len, value_len);
         }
