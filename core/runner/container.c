@@ -10,13 +10,13 @@
  *   CREATE to IMAGE       create_failed(): the engine had lost the image; once, uncharged
  *   CREATE to START       begin_start(): the engine has made it
  *   START to INIT         start_done()
- *   INIT to IDLE          initialized(): its socket is there; into q->idle and r->lru
+ *   INIT, BUSY to IDLE    enter_idle(): its socket is there, or its call is over; into q->idle
  *   IDLE to FREEZE        idle_tick(): not wanted for a while
- *   IDLE, FREEZE to BUSY  container_take(); from FREEZE when the engine had not begun
- *   FREEZE to FROZEN      freeze_done(); a call that came meanwhile thaws it
- *   THAW to BUSY          thaw_done(); to IDLE when its call went away
- *   THAW to FROZEN        thaw_failed(): the engine is away
- *   BUSY to IDLE          container_release(): the call is over
+ *   IDLE, FREEZE to BUSY  run_call(): it was taken; from FREEZE when the engine had not begun
+ *   FREEZE to FROZEN      freeze_done(), stay_frozen(): in q->idle, unless a call has it
+ *   FROZEN to THAW        thaw(): it was taken
+ *   THAW to BUSY, IDLE    run_call(); enter_idle() when its call went away
+ *   THAW to FROZEN        stay_frozen(): the engine is away
  *
  * One whose room is promised is made while it waits in RESERVE (make_early()): what is made and not
  * started has no process and no charge. CREATE waits for the end of that, or makes it if that
