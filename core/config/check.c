@@ -5,6 +5,7 @@
 #include <api/api.h>
 #include <base/addr.h>
 #include <base/metric.h>
+#include <base/url.h>
 #include <http/cors.h>
 #include <http/fnsock.h>
 #include <http/server.h>
@@ -175,28 +176,9 @@ static const char *value_of(const struct config *c, enum config_section section,
     return ret;
 }
 
-/* Parts of "http://user:password@host:port/path?query". */
-struct url {
-    const char *begin; /* behind the scheme */
-    const char *host;  /* behind a user */
-    size_t host_len;   /* with the port */
-    const char *rest;
-};
-
-static int url_split(const char *url, struct url *ret)
+static bool split_http(const char *text, struct url *ret)
 {
-    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
-    const char *at;
-
-    if (scheme == 0) {
-        return FN_E_INVALID;
-    }
-    *ret = (struct url){ .begin = url + scheme, .host = url + scheme };
-    ret->rest = ret->begin + strcspn(ret->begin, "/?#");
-    at = memrchr(ret->begin, '@', (size_t)(ret->rest - ret->begin));
-    ret->host = at ? at + 1 : ret->begin;
-    ret->host_len = (size_t)(ret->rest - ret->host);
-    return 0;
+    return url_split(text, ret) && url_is_http(ret);
 }
 
 static bool url_has_address(const struct url *u)
@@ -216,7 +198,7 @@ static const char *origin_of(struct config *c, const char *url)
 {
     struct url u;
 
-    return url_split(url, &u) < 0 || !url_has_address(&u)
+    return !split_http(url, &u) || !url_has_address(&u)
                ? NULL
                : arena_printf(&c->priv->arena, "%.*s%.*s", (int)(u.begin - url), url,
                               (int)u.host_len, u.host);
@@ -229,7 +211,7 @@ static void check_traces(struct config *c, struct conf_problems *p)
     const char *rule;
     struct url u;
 
-    if (url && url_split(url, &u) < 0) {
+    if (url && !split_http(url, &u)) {
         config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
                       "http://... or https://...", p);
     } else if (url && !url_has_address(&u)) {
@@ -278,7 +260,7 @@ static void check_api_url(struct config *c, struct conf_problems *p)
     if (!url) {
         return;
     }
-    if (url_split(url, &u) < 0 || u.host_len == 0 || *u.host == ':') {
+    if (!split_http(url, &u) || u.host_len == 0 || *u.host == ':') {
         config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
                       "http://host:port (no host specified for client)", p);
     } else if (!url_has_address(&u)) {
@@ -299,7 +281,7 @@ static void check_public_url(struct config *c, struct conf_problems *p)
 
     if (url && !origin_of(c, url)) {
         config_refuse(c, SECTION_API, "public_url", without_user(c, url), "http://host:port", p);
-    } else if (url && url_split(url, &u) == 0 && u.host != u.begin) {
+    } else if (url && split_http(url, &u) && u.host != u.begin) {
         config_refuse(c, SECTION_API, "public_url", without_user(c, url),
                       "a URL without user and password: everybody is shown it", p);
     }

@@ -2,6 +2,7 @@
  * machine's interfaces and with ranges that are always local. */
 #include <net/home.h>
 
+#include <base/url.h>
 #include <ifaddrs.h>
 #include <net/network.h>
 #include <netdb.h>
@@ -11,31 +12,27 @@
 
 #define HOST_MAX 256 /* of DNS, with the end */
 
-/* The host as others read it: behind user and password, without port, brackets and zone. */
-static bool host_of(const char *url, char ret[HOST_MAX])
+/* The host of a URL, without port, brackets and zone. */
+static bool host_of(const char *text, char ret[HOST_MAX])
 {
-    const char *at = strstr(url, "://");
-    const char *end, *user;
+    struct url u;
     size_t len;
 
-    if (!at) {
+    if (!url_split(text, &u)) {
         return false;
     }
-    at += 3;
-    end = at + strcspn(at, "/?#");
-    user = memrchr(at, '@', (size_t)(end - at));
-    at = user ? user + 1 : at;
-    if (*at == '[') {
-        at++;
-        len = strcspn(at, "]%");
+    if (*u.host == '[') {
+        u.host++;
+        u.host_len--;
+        len = strcspn(u.host, "]%");
     } else {
-        len = strcspn(at, ":");
+        len = strcspn(u.host, ":");
     }
-    len = len < (size_t)(end - at) ? len : (size_t)(end - at);
+    len = len < u.host_len ? len : u.host_len;
     if (len == 0 || len >= HOST_MAX) {
         return false;
     }
-    memcpy(ret, at, len);
+    memcpy(ret, u.host, len);
     ret[len] = '\0';
     return true;
 }

@@ -8,6 +8,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <base/share.h>
+#include <base/url.h>
 #include <base/utf8.h>
 #include <base/view.h>
 #include <check.h>
@@ -794,6 +795,37 @@ START_TEST(test_utf8_is_the_rfc_s)
 }
 END_TEST
 
+static const struct {
+    const char *text, *host, *rest; /* host NULL: it is none */
+    bool user, http;
+} urls[] = {
+    { "http://a:80/x?y#z", "a:80", "/x?y#z", false, true },
+    { "https://[::1]:443", "[::1]:443", "", false, true },
+    { "tcp://u:p@h:514", "h:514", "", true, false },
+    { "http://u@x:y@h/p@q", "h", "/p@q", true, true }, /* the last one before the path */
+    { "http://h?@other", "h", "?@other", false, true },
+    { "http://h#@other", "h", "#@other", false, true },
+    { "http://", "", "", false, true },
+    { "httpx://h", "h", "", false, false },
+    { "://h", "h", "", false, false },
+    { "h:80", NULL, NULL, false, false },
+};
+
+START_TEST(test_url_is_cut_at_its_parts)
+{
+    struct url u;
+
+    ck_assert_int_eq(url_split(urls[_i].text, &u), urls[_i].host != NULL);
+    if (urls[_i].host) {
+        ck_assert_uint_eq(u.host_len, strlen(urls[_i].host));
+        ck_assert_int_eq(strncmp(u.host, urls[_i].host, u.host_len), 0);
+        ck_assert_str_eq(u.rest, urls[_i].rest);
+        ck_assert_int_eq(u.host != u.begin, urls[_i].user);
+        ck_assert_int_eq(url_is_http(&u), urls[_i].http);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -820,6 +852,7 @@ int main(void)
     t = tcase_create("addr");
     tcase_add_loop_test(t, test_addr_has_four_forms, 0, (int)(sizeof(good) / sizeof(good[0])));
     tcase_add_loop_test(t, test_addr_is_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_loop_test(t, test_url_is_cut_at_its_parts, 0, (int)(sizeof(urls) / sizeof(urls[0])));
     suite_add_tcase(s, t);
     t = tcase_create("log");
     tcase_add_test(t, test_log_text_line);
