@@ -1,9 +1,6 @@
 /* The jump hash, as it is and as Go Fn computes it, and the walk from home to its neighbours. */
 #include "decide.h"
 
-#include "note.h"
-#include "tries.h"
-
 #define LCG 2862933555777941757u
 
 uint32_t ch_jump(uint64_t key, uint32_t n)
@@ -38,40 +35,20 @@ uint32_t ch_jump_go(uint64_t key, uint32_t n)
 void ch_decide(struct ch_session *s, const struct fn_ask *ask, uint32_t go_variant,
                int64_t retry_delay_ns, struct fn_answer *ret)
 {
-    const struct fn_snapshot *snap = ask->snap;
-    uint32_t index;
+    uint32_t n = ask->snap->n;
 
-    if (round_starts(s->open, s->epoch, ask)) {
-        s->epoch = snap->epoch;
-        s->next = 0;
-        if (snap->n) {
-            s->next = go_variant ? ch_jump_go(s->hash, snap->n) : ch_jump(s->hash, snap->n);
-        }
-        s->looked = 0;
-        s->open = 1;
+    if (around_starts(&s->round, ask)) {
+        around_start(&s->round, ask,
+                     n == 0       ? 0
+                     : go_variant ? ch_jump_go(s->hash, n)
+                                  : ch_jump(s->hash, n));
     }
-    while (s->looked < snap->n) {
-        index = s->next;
-        s->next = index + 1 < snap->n ? index + 1 : 0;
-        s->looked++;
-        if (!(fn_snapshot_at(snap, index)->flags & FN_RUNNER_DRAINING)) {
-            ret->verdict = FN_TRY;
-            ret->index = index;
-            if (s->looked == 1) {
-                note(ret, "home");
-            } else {
-                note_number(ret, "after home, ", s->looked - 1);
-            }
-            return;
-        }
+    if (!around_next(&s->round, ask, retry_delay_ns, ret)) {
+        return;
     }
-    s->open = 0;
-    ret->verdict = FN_WAIT;
-    if (snap->n) {
-        note(ret, "all were asked");
+    if (s->round.looked == 1) {
+        note(ret, "home");
     } else {
-        note(ret, "no runner listed");
+        note_number(ret, "after home, ", s->round.looked - 1);
     }
-    ret->wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY;
-    ret->wait_ns = retry_delay_ns;
 }

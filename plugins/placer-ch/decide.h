@@ -3,7 +3,7 @@
 #ifndef PLACER_CH_DECIDE_H
 #define PLACER_CH_DECIDE_H
 
-#include <fn/placer.h>
+#include "around.h"
 
 /* Key of SipHash-2-4 that all load balancers share: two little-endian halves. */
 #define CH_KEY_0 0u
@@ -11,11 +11,8 @@
 
 /* Per call, host memory. */
 struct ch_session {
-    uint64_t hash;   /* of the key, kept over all rounds */
-    uint64_t epoch;  /* of the snapshot that the round walks */
-    uint32_t next;   /* index to look at next */
-    uint32_t looked; /* runners looked at in this round, tried or skipped */
-    uint32_t open;   /* 1 while a round runs */
+    uint64_t hash; /* of the key, kept over all rounds */
+    struct around round;
     uint32_t hashed; /* 1 once hash is set */
 };
 

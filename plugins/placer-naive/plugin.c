@@ -40,7 +40,7 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     const struct naive *n = inst;
     struct naive_session *s = ask->session;
-    uint64_t chance = round_starts(s->open, s->epoch, ask) ? n->host->rng->u64(n->host) : 0;
+    uint64_t chance = around_starts(&s->round, ask) ? n->host->rng->u64(n->host) : 0;
 
     naive_decide(s, ask, chance, n->retry_delay_ns, ret);
     return 0;
