@@ -249,13 +249,13 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
     return fails_now(c) ? refuse(err) : 0;
 }
 
-/* In calm times a manager knows what runs. */
+/* A manager removes what says that it is empty. Who has not heard of the drain may call it. */
 static void check_removal(struct cloud *c, const struct machine *m)
 {
     struct runner_node *r = c->w->runners[cloud_index(m)];
     struct runner_counts n;
 
-    if (!r || m->state != MACHINE_RUNS || c->w->now_ns < c->w->upset_until_ns) {
+    if (!r || m->state != MACHINE_RUNS || c->w->now_ns < c->w->unsure_until_ns) {
         return;
     }
     runner_count(r->r, &n);

@@ -6,6 +6,7 @@
 #define SLOW_NS      (2 * ENV_S) /* of a slow network */
 #define CLOCK_FACTOR 10000 /* seconds become hours */
 #define UPSET_NS     (40 * ENV_S) /* until a pool has settled behind a fault */
+#define UNSURE_NS    (10 * ENV_S) /* until load balancers have heard what they have missed */
 
 void faults_start_lb(struct world *w, uint32_t index)
 {
@@ -194,12 +195,25 @@ static void happen_to_pool(struct world *w, const struct plan_event *e)
     }
 }
 
+static void push_back(int64_t *until_ns, int64_t to_ns)
+{
+    *until_ns = to_ns > *until_ns ? to_ns : *until_ns;
+}
+
+/* Whether a load balancer may not hear of a drain, and call a machine that has said it is empty. */
+static bool keeps_from_hearing(enum plan_kind kind)
+{
+    return kind == PLAN_NPM_CUT || kind == PLAN_NPM_KILL || kind == PLAN_NPM_FREEZE ||
+           kind == PLAN_MEMORY_NPM || kind == PLAN_FREEZE_LB || kind == PLAN_MEMORY_LB;
+}
+
 void faults_happen(struct world *w, const struct plan_event *e)
 {
-    int64_t upset_ns = w->now_ns + e->ns + UPSET_NS;
-
-    if (e->kind != PLAN_REQUEST && upset_ns > w->upset_until_ns) {
-        w->upset_until_ns = upset_ns;
+    if (e->kind != PLAN_REQUEST) {
+        push_back(&w->upset_until_ns, w->now_ns + e->ns + UPSET_NS);
+    }
+    if (keeps_from_hearing(e->kind)) {
+        push_back(&w->unsure_until_ns, w->now_ns + e->ns + UNSURE_NS);
     }
     switch (e->kind) {
     case PLAN_REQUEST:

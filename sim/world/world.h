@@ -64,6 +64,7 @@ struct world {
     struct sim_rng pool_rng;
     LIST_HEAD(, rpc_raw) pool_calls;
     int64_t pool_cut_until_ns[LBS_MAX];
+    int64_t unsure_until_ns; /* load balancers may not have heard of a drain until then */
     int64_t upset_until_ns; /* what managers and load balancers know may be wrong until then */
     struct happening *happenings; /* by event of the plan */
     uint32_t lives;
