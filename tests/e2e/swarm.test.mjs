@@ -32,11 +32,7 @@ const given = (e) => until('all runners are given back', async () => Object.keys
 
 const why = impossible()
 
-describe('runners in a Docker Swarm', () => {
-  if (why) {
-    it(`is not possible here: ${why}`, () => {})
-    return
-  }
+describe('runners in a Docker Swarm', { skip: why }, () => {
   let giveBack = () => {}
   before(() => { image = buildImage() })
   after(() => giveBack())
@@ -162,9 +158,7 @@ plugins: { control_plane: ${cplane()} }
 })
 
 // Two engines in network namespaces; a minute, most of it the Swarm's patience with a silent node.
-describe('runners on two nodes of a Swarm', () => {
-  if (why || !process.env.FND_LONG) return
-
+describe('runners on two nodes of a Swarm', { skip: why || (!process.env.FND_LONG && 'it takes a minute: FND_LONG=1') }, () => {
   it('they are spread; a node that is cut off is replaced by the other', async () => {
     image ??= buildImage()
     const fleet = await Fleet.start(2)

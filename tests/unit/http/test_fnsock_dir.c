@@ -1,4 +1,5 @@
 /* Directories, what functions publish there, and links that are swapped. */
+#include "../lib/skip.h"
 #include "fnsock_rig.h"
 #include "suites.h"
 
@@ -389,7 +390,7 @@ START_TEST(what_a_function_leaves_costs_the_loop_nothing)
     int64_t cpu_ns;
 
     if (leavings[_i].tmpfs == FNSOCK_TMPFS_ON && geteuid() != 0) {
-        return;
+        SKIP(NOT_ROOT);
     }
     config.tmpfs = leavings[_i].tmpfs;
     config.dir_bytes_max = 64 << 20;
@@ -463,7 +464,7 @@ START_TEST(functions_that_see_no_mounts_are_served_without)
     int fd;
 
     if (geteuid() != 0) {
-        return;
+        SKIP(NOT_ROOT);
     }
     snprintf(other, sizeof(other), "%s-other", base);
     ck_assert_int_eq(mkdir(other, 0700), 0);
@@ -491,7 +492,7 @@ START_TEST(mount_options_may_be_long)
     char opts[1024] = "";
 
     if (geteuid() != 0) {
-        return;
+        SKIP(NOT_ROOT);
     }
     for (size_t i = 0; i < 90; i++) {
         strcat(opts, "mode=0700,");
@@ -524,7 +525,7 @@ START_TEST(the_contracts_link_is_read_where_none_is_followed)
     int fd;
 
     if (geteuid() != 0) {
-        return;
+        SKIP(NOT_ROOT);
     }
     config.tmpfs = FNSOCK_TMPFS_ON;
     rig_open();
@@ -550,7 +551,7 @@ START_TEST(a_tmpfs_bounds_what_a_function_can_write)
     int fd;
 
     if (geteuid() != 0) {
-        return;
+        SKIP(NOT_ROOT);
     }
     config.tmpfs = FNSOCK_TMPFS_ON;
     config.dir_bytes_max = 1 << 20;

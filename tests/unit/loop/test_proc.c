@@ -1,5 +1,7 @@
 /* fn.proc: isolation, limits, ends, freezing, killing. What this machine cannot give (no root) is
- * left out by isolation(); the tests that need it say so and pass. */
+ * left out by isolation(); the tests that need it say that they were skipped. */
+#include "../lib/skip.h"
+
 #include <loop/cgroup.h>
 #include <loop/loop.h>
 #include <loop/proc.h>
@@ -18,7 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_S 30
+#define WAIT_S     30
+#define NO_CGROUPS "no cgroups here"
 
 static struct proc *proc;
 static const struct fn_proc_if *table;
@@ -233,7 +236,7 @@ END_TEST
 START_TEST(memory_beyond_the_limit_is_reported)
 {
     if (!has(FN_PROC_HAS_CGROUP)) {
-        return; /* no cgroups here */
+        SKIP(NO_CGROUPS);
     }
     run("exec dd if=/dev/zero of=/dev/null bs=100M count=1",
         SPEC(.mem_bytes = 16 << 20, .cgroup_name = "test-oom"));
@@ -260,7 +263,7 @@ START_TEST(the_child_sees_its_own_world)
     char path[64];
 
     if (!has(FN_PROC_HAS_NAMESPACES)) {
-        return; /* not root */
+        SKIP("no namespaces here");
     }
     ck_assert_ptr_nonnull(mkdtemp(dir));
     ck_assert_int_eq(chmod(dir, 0777), 0);
@@ -286,7 +289,7 @@ END_TEST
 START_TEST(the_number_of_processes_is_limited)
 {
     if (!has(FN_PROC_HAS_CGROUP)) {
-        return;
+        SKIP(NO_CGROUPS);
     }
     run("for i in 1 2 3 4 5 6 7 8; do sleep 1 & done; wait",
         SPEC(.pids_max = 4, .cgroup_name = "test-pids"));
@@ -304,13 +307,13 @@ START_TEST(a_child_has_a_share_of_the_processors)
     ck_assert_int_eq(spawn("", SPEC(.cpu_shares = CGROUP_SHARES_MAX + 1), &id), FN_E_INVALID);
     ck_assert_int_eq(cgroup_detect(&base, NULL), 0);
     if (!has(FN_PROC_HAS_CGROUP) || !base.dir[base.v2 ? 0 : CGROUP_CPU][0]) {
-        return;
+        SKIP(NO_CGROUPS);
     }
     snprintf(script, sizeof(script), "cat %s/test-shares/%s",
              base.dir[base.v2 ? 0 : CGROUP_CPU], base.v2 ? "cpu.weight" : "cpu.shares");
     run(script, SPEC(.cpu_shares = 512, .cgroup_name = "test-shares"));
     if (base.v2 && !*seen.out[1]) {
-        return; /* the controller is not ours to give */
+        SKIP("the controller is not ours to give");
     }
     ck_assert_str_eq(seen.out[1], base.v2 ? "20\n" : "512\n");
 }
@@ -375,7 +378,7 @@ START_TEST(a_sweep_kills_by_prefix_but_not_what_is_kept)
     uint32_t removed = 0;
 
     if (!has(FN_PROC_HAS_CGROUP)) {
-        return;
+        SKIP(NO_CGROUPS);
     }
     ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-sweep--old-1"), &a), 0);
     ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-sweep--new-1"), &b), 0);
@@ -414,7 +417,7 @@ START_TEST(a_sweep_removes_what_dead_nodes_of_any_owner_left)
     int status;
 
     if (!has(FN_PROC_HAS_CGROUP)) {
-        return;
+        SKIP(NO_CGROUPS);
     }
     ck_assert_int_eq(table->sweep(&host, "test-me--", "test-me--1-", &removed, NULL), 0);
     ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-me--1-x"), &id), 0);
@@ -464,7 +467,7 @@ START_TEST(a_dead_node_that_does_not_go_keeps_no_other)
     char function[] = "test-dead-?--x";
 
     if (!has(FN_PROC_HAS_CGROUP)) {
-        return;
+        SKIP(NO_CGROUPS);
     }
     in[10] = function[10] = stuck[10];
     ck_assert_int_eq(mkdir(cgroup_path(function), 0755), 0);
