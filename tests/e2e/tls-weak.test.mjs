@@ -78,6 +78,18 @@ for (const [name, port, alpn] of ports) {
   })
 }
 
+// What a port itself gives, which should be nothing; it comes before the first word of whoever answers.
+async function sessionOf(port, alpn, file, words) {
+  const s = spawn('openssl', ['s_client', '-connect', `127.0.0.1:${port}`, '-tls1_3', '-alpn', alpn, '-cert', client.cert, '-key', client.key, '-sess_out', file])
+  let said = ''
+  s.stdout.on('data', (data) => { said += data })
+  await until('the handshake is over', () => said.includes('Verify return code'))
+  s.stdin.write(words)
+  await until('it answers', () => said.length > said.indexOf('---', said.indexOf('Verify return code')) + '---\n'.length)
+  s.kill()
+  await new Promise((resolve) => s.once('close', resolve))
+}
+
 // A session that allows early data, from a server that gives such ones under the same certificate.
 async function sessionOfAnother(alpn, file) {
   const port = await freePort()
@@ -101,8 +113,11 @@ describe('early data', { skip: noOpenssl }, () => {
     it(`the port for ${name} takes none`, async () => {
       const [session, data] = [`${alpn.slice(0, 2)}.session`, `${alpn.slice(0, 2)}.data`].map((file) => path.join(dir, file))
       const call = `POST /invoke/${fnId('hello')} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}`
+      const words = alpn === 'h2' ? 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0' : call
+      writeFileSync(data, words)
+      await sessionOf(port(), alpn, session, words)
+      assert.ok(!existsSync(session), 'no session that could bring any')
       await sessionOfAnother(alpn, session)
-      writeFileSync(data, alpn === 'h2' ? 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' : call)
       const s = spawn('openssl', ['s_client', '-connect', `127.0.0.1:${port()}`, '-tls1_3', '-alpn', alpn, '-cert', client.cert, '-key', client.key,
         '-sess_in', session, '-early_data', data])
       let said = ''
