@@ -1,8 +1,8 @@
 /* The engine's disk, when it is full.
  *
  * Whoever fails for lack of space says so; for DISK_FULL_NS it is believed. Nothing is pulled
- * meanwhile: a pull moves all of an image's bytes to find out that they have no place. Containers of
- * images that are there are still made, as far as they fit. Where images_max allows to remove
+ * meanwhile: a pull moves all of an image's bytes to find out that they have no place. Containers
+ * of images that are there are still made, as far as they fit. Where images_max allows to remove
  * images, the next sweep removes some that nobody uses. */
 #include "docker.h"
 #include "fail.h"
@@ -20,7 +20,8 @@ int disk_declare(struct docker *d)
 static void become_full(struct docker *d, const char *why)
 {
     d->host->metric->add(d->host, d->disk.metric, 1);
-    engine_log(d, FN_LOG_WARN, "the container engine's disk is full; no image is pulled for %d s: %s",
+    engine_log(d, FN_LOG_WARN,
+               "the container engine's disk is full; no image is pulled for %d s: %s",
                (int)(DISK_FULL_NS / SECOND_NS), why);
     cleaner_disk_full(d);
 }
@@ -71,7 +72,8 @@ void disk_tick(struct docker *d)
     pthread_mutex_unlock(&d->lock);
     if (over) {
         d->host->metric->add(d->host, d->disk.metric, -1);
-        engine_log(d, FN_LOG_INFO, "images are pulled again: it is %d s since the container engine's "
-                   "disk was full", (int)(DISK_FULL_NS / SECOND_NS));
+        engine_log(d, FN_LOG_INFO,
+                   "images are pulled again: it is %d s since the container engine's disk was full",
+                   (int)(DISK_FULL_NS / SECOND_NS));
     }
 }

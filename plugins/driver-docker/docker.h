@@ -281,7 +281,8 @@ void disk_tick(struct docker *d);
 
 void cleaner_pulled(struct docker *d); /* there is one more */
 void cleaner_disk_full(struct docker *d);
-/* Removes what exceeds images_max, or more of it when the disk is full; waits for the engine, and says in the log what it did. */
+/* Removes what exceeds images_max, or more of it when the disk is full; waits for the engine, and
+ * says in the log what it did. */
 void cleaner_run(struct docker *d, struct fn_op *op);
 
 /* ---- events.c -------------------------------------------------------------------------------- */

@@ -76,8 +76,10 @@ static void tell_open_socket(struct docker *d)
     d->socket_told = true;
     pthread_mutex_unlock(&d->lock);
     if (!told && *d->unix_path && is_open_to_all(d->unix_path)) {
-        engine_log(d, FN_LOG_WARN, "every user of this machine may use the container engine, and so "
-                   "be root: take the others' rights from %s (chmod o-rw)", d->unix_path);
+        engine_log(d, FN_LOG_WARN,
+                   "every user of this machine may use the container engine, and so be root: take "
+                   "the others' rights from %s (chmod o-rw)",
+                   d->unix_path);
     }
 }
 

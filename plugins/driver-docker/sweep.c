@@ -135,8 +135,10 @@ static void tell_others(struct sweep *s, int64_t all, uint32_t ours)
     int64_t others = all - (ours > s->ours ? ours : s->ours);
 
     if (all >= 0 && others > 0) {
-        engine_log(s->d, FN_LOG_INFO, "container engine: %lld of its containers are of others, %u of "
-                   "them of other runners", (long long)others, s->others);
+        engine_log(s->d, FN_LOG_INFO,
+                   "container engine: %lld of its containers are of others, %u of them of other "
+                   "runners",
+                   (long long)others, s->others);
     }
 }
 
