@@ -30,7 +30,7 @@ const hello = async (e) => {
 
 const given = (e) => until('all runners are given back', async () => Object.keys(await e.states()).length === 0 && services(owner).length === 0, 30_000)
 
-const why = impossible()
+const why = impossible() || false // '' would skip
 
 describe('runners in a Docker Swarm', { skip: why }, () => {
   let giveBack = () => {}
