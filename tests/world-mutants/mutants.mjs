@@ -1,5 +1,6 @@
 // One wrong line each: `text` occurs once in `file` and becomes `wrong`. `by`: the rules of fnd_sim that
-// may catch it ("crash": an assertion of the product does). L: load balancer, P: placement, R: runner,
+// may catch it ("crash": an assertion of the product does); `must`: the one that has to, behind others
+// perhaps. L: load balancer, P: placement, R: runner,
 // N: node pool manager, Q: its pool plugin, M: memory that is not there; by fnd_sim_wire, over bytes: W: gRPC, S: sockets and
 // TLS, H: HTTP.
 const lb = (file) => `core/lb/${file}`;
@@ -79,6 +80,8 @@ export const mutants = [
     text: 'return rc->bytes_to_function == 0 && !rc->head_seen && rc->end.answer_bytes == 0 &&', wrong: 'return !rc->head_seen && rc->end.answer_bytes == 0 &&' },
   { name: 'R2', what: 'what a function took is forgotten', file: runner('call.c'), by: ['B1', 'B7'],
     text: '    rc->bytes_to_function += result->request_bytes;\n', wrong: '' },
+  { name: 'R49', what: 'what a function took that closed early is forgotten', file: runner('call.c'), by: ['B1'], must: 'B1',
+    text: '    rc->bytes_to_function += result->request_bytes;\n', wrong: '    rc->bytes_to_function += result->end == FNSOCK_CLOSED_EARLY ? 0 : result->request_bytes;\n' },
   { name: 'R3', what: 'a call whose time is over is handed back while its function runs', file: runner('call_end.c'), by: ['B7'],
     text: 'return rc->ex && !rc->ended && !rc->head_seen && rc->r->deps.fnsock->sent(rc->ex) == 0;', wrong: 'return rc->ex && !rc->ended && !rc->head_seen;' },
   { name: 'R4', what: '202 before the function has the call', file: runner('call.c'), by: ['B9', 'B7', 'B6', 'crash'],
@@ -143,7 +146,7 @@ export const mutants = [
     text: '    if (e->state != ENGINE_UP) {\n        engine_enter(e, ENGINE_UP);', wrong: '    if (e->state == ENGINE_SUSPECT) {\n        engine_enter(e, ENGINE_UP);' },
   { name: 'R33', what: 'doors stay shut when the engine is back', file: runner('engine.c'), by: ['B16', 'B15', 'B18'],
     text: '        slots_kick_all(r);\n    }\n    set_shut(e, false);', wrong: '        slots_kick_all(r);\n    }' },
-  { name: 'R34', what: 'nothing is evicted to make room', file: runner('slots.c'), by: ['B16', 'crash'],
+  { name: 'R34', what: 'nothing is evicted to make room', file: runner('slots.c'), by: ['B16', 'B19', 'crash'],
     text: 'if (!account_is_zero(&missing) && !evict_for(c->q, missing)) {', wrong: 'if (!account_is_zero(&missing)) {' },
   { name: 'R35', what: 'a container whose start failed is left', file: runner('container.c'), by: ['B15', 'B16'],
     text: '    if (c->ctr_made) {\n        engine_call(c, OP_CLOSE);', wrong: '    if (c->ctr_made && c->started) {\n        engine_call(c, OP_CLOSE);' },

@@ -10,6 +10,7 @@ import { builder } from './build.mjs';
 import { mutants } from './mutants.mjs';
 
 const SEEDS = 5000;
+const MUST_SEEDS = 300;
 const JOBS = Number(process.env.FND_JOBS ?? 2);
 const [folder, buildFolder, ...rest] = process.argv.slice(2);
 const root = path.resolve(folder ?? '.');
@@ -23,9 +24,11 @@ const build = builder(root, buildDir, work);
 async function hunt(m) {
   const begin = Date.now();
   const { program, plugins } = await build(m);
-  const r = await shell(`timeout 300 ${program} --plugins ${plugins} --seeds 1..${SEEDS} --stop --no-shrink`, work);
-  const hit = /seed (\d+): (\w+) broken after ([\d.]+) s: (.*)/.exec(r.out);
-  const crash = /seed (\d+): crash/.exec(r.out);
+  // What must break may come behind others that do.
+  const seeds = m.must ? `1..${MUST_SEEDS}` : `1..${SEEDS} --stop`;
+  const r = await shell(`timeout 300 ${program} --plugins ${plugins} --seeds ${seeds} --no-shrink`, work);
+  const hit = new RegExp(`seed (\\d+): (${m.must ?? '\\w+'}) broken after ([\\d.]+) s: (.*)`).exec(r.out);
+  const crash = !m.must && /seed (\d+): crash/.exec(r.out);
   if (program.startsWith(work)) rmSync(program);
   return { ...m, seed: (hit ?? crash)?.[1], broke: hit?.[2] ?? (crash ? 'crash' : undefined),
     why: hit?.[4] ?? (crash ? /Assertion `(.*?)'/.exec(r.out)?.[1] ?? 'signal' : r.code), ms: Date.now() - begin };
