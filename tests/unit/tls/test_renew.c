@@ -2,11 +2,11 @@
  * ones stay in force, and the next look takes the new ones, although their files did not change
  * since. */
 #include "../lib/fake_env.h"
+#include "../lib/poor.h"
 #include "../net/certs.h"
 
 #include <admin/admin.h>
 #include <check.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <http/server.h>
 #include <net/net_int.h>
@@ -17,64 +17,20 @@
 #include <tls/node_tls.h>
 #include <unistd.h>
 
-/* ---- memory, of the node and of OpenSSL ------------------------------------------------------ */
-
-static unsigned left; /* allocations until one fails; 0: none does */
-static bool failed;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-char *__wrap_strdup(const char *s);
-
-static bool ends_here(void)
-{
-    bool now = left == 1;
-
-    left -= left > 0;
-    if (now) {
-        failed = true;
-        errno = ENOMEM;
-    }
-    return now;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return ends_here() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return ends_here() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    return ends_here() ? NULL : __real_realloc(p, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-    return ends_here() ? NULL : __real_strdup(s);
-}
+/* ---- memory of OpenSSL, which fails as the node's does --------------------------------------- */
 
 static void *ssl_malloc(size_t size, const char *file, int line)
 {
     (void)file;
     (void)line;
-    return __wrap_malloc(size);
+    return malloc(size);
 }
 
 static void *ssl_realloc(void *p, size_t size, const char *file, int line)
 {
     (void)file;
     (void)line;
-    return __wrap_realloc(p, size);
+    return realloc(p, size);
 }
 
 static void ssl_free(void *p, const char *file, int line)
@@ -169,8 +125,6 @@ static void setup(void)
     }
     write_file(fx.ca, fx.authority.pem);
     write_pair(&fx.pairs[0]);
-    left = 0;
-    failed = false;
     rpc_asked = rpc_refuses = 0;
 }
 
@@ -202,18 +156,18 @@ static long serial_in_force(void)
 START_TEST(a_renewal_without_memory_is_tried_again)
 {
     const struct pair *old = &fx.pairs[0];
+    bool hit = true;
     unsigned n;
 
     open_node(true);
     ck_assert_int_eq(serial_in_force(), old->serial);
-    for (n = 1, failed = true; failed; n += n < EACH ? 1 : STRIDE) {
+    for (n = 1; hit; n += n < EACH ? 1 : STRIDE) {
         const struct pair *next = old == &fx.pairs[0] ? &fx.pairs[1] : &fx.pairs[0];
 
         write_pair(next);
-        failed = false;
-        left = n;
+        poor_begin(n);
         node_tls_look(&fx.tls);
-        left = 0;
+        hit = poor_end();
         ck_assert_int_eq(serial_in_force() == next->serial,
                          strcmp(fx.tls.web.files.cert_pem, next->cert) == 0);
         node_tls_look(&fx.tls);
