@@ -296,7 +296,7 @@ static char *image_key(struct container *c)
                         c->task.registry_token ? c->task.registry_token : "");
 }
 
-static struct image *image_get(struct container *c, bool make)
+static struct image *image_get(struct container *c)
 {
     struct runner *r = c->r;
     char *key = image_key(c);
@@ -306,7 +306,7 @@ static struct image *image_get(struct container *c, bool make)
         return NULL;
     }
     HASH_FIND_STR(r->images.by_key, key, im);
-    if (im || !make) {
+    if (im) {
         return im;
     }
     if (HASH_COUNT(r->images.by_key) >= IMAGES_MAX) {
@@ -345,7 +345,7 @@ static void want(struct image *im, struct container *c)
 
 void image_want(struct container *c)
 {
-    struct image *im = image_get(c, true);
+    struct image *im = image_get(c);
     struct fn_error err = ERR_INIT;
 
     if (!im) {

@@ -130,7 +130,7 @@ struct images {
 
 void images_init(struct runner *r);
 void images_set_options(struct runner *r); /* r->opt changed */
-/* Makes the image of `c` ready: container_image_done() is called, from here when it is fresh. */
+/* Makes the image of `c` ready: container_image_done() is called, from here when it cannot be. */
 void image_want(struct container *c);
 void image_unwant(struct container *c); /* not waiting: no effect */
 /* When the oldest running preparation began, INT64_MAX when none runs. */
