@@ -2,6 +2,7 @@
  * nothing of the rules' code: it reads a request as the engine does, which takes `privileged` for
  * `Privileged`. */
 #include "../lib/sanitized.h"
+#include "draw.h"
 #include "rules.h"
 
 #include <ctype.h>
@@ -16,15 +17,11 @@ static const struct create_rules some_rules = {
 
 /* ---- any task -------------------------------------------------------------------------------- */
 
-/* xorshift (Marsaglia), so that a failing number can be run again. */
 static uint64_t seed;
 
 static uint64_t next(uint64_t below)
 {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % below;
+    return draw(&seed) % below;
 }
 
 #define PICK(list) ((list)[next(N(list))])

@@ -4,6 +4,7 @@
 #include "auth.h"
 #include "docker.h"
 #include "docker_api.h"
+#include "draw.h"
 #include "task.h"
 
 #include <stdlib.h>
@@ -326,21 +327,12 @@ START_TEST(the_create_body_has_the_limits)
 }
 END_TEST
 
-/* xorshift (Marsaglia), so that a failing number can be run again. */
-static uint64_t next(uint64_t *x)
-{
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    return *x;
-}
-
 /* A number of any magnitude. */
 static uint64_t any_number(uint64_t *x)
 {
-    uint64_t bits = next(x);
+    uint64_t bits = draw(x);
 
-    return bits >> (next(x) % 64);
+    return bits >> (draw(x) % 64);
 }
 
 /* A small generator of odd tasks; the seed is the loop's number. */
@@ -357,23 +349,23 @@ START_TEST(any_task_keeps_the_predicate)
     char *text = NULL;
 
     for (int i = 0; i < 8; i++) {
-        env[i].key = i & 1 ? "PATH" : odd[next(&x) % 10];
-        env[i].value = odd[next(&x) % 10];
+        env[i].key = i & 1 ? "PATH" : odd[draw(&x) % 10];
+        env[i].value = odd[draw(&x) % 10];
     }
     t.env = env;
-    t.n_env = (uint32_t)(next(&x) % 9);
-    t.fn_id = odd[next(&x) % 10];
-    t.app_id = odd[next(&x) % 10];
-    t.hostname = odd[next(&x) % 10];
-    t.flags = (uint32_t)next(&x);
+    t.n_env = (uint32_t)(draw(&x) % 9);
+    t.fn_id = odd[draw(&x) % 10];
+    t.app_id = odd[draw(&x) % 10];
+    t.hostname = odd[draw(&x) % 10];
+    t.flags = (uint32_t)draw(&x);
     t.mem_bytes = any_number(&x);
     t.cpu_milli = any_number(&x);
     t.pids_max = any_number(&x);
     t.fs_bytes = any_number(&x);
     t.tmpfs_bytes = any_number(&x);
     t.nofile_max = any_number(&x);
-    t.syslog_url = next(&x) % 2 ? "tcp://x:1" : odd[next(&x) % 10];
-    t.image = next(&x) % 4 ? "fnd/hello" : odd[next(&x) % 10];
+    t.syslog_url = draw(&x) % 2 ? "tcp://x:1" : odd[draw(&x) % 10];
+    t.image = draw(&x) % 4 ? "fnd/hello" : odd[draw(&x) % 10];
     clear();
     if (api_create_body(&t, &s, &text, &err) == 0) {
         body = json_loads(text, 0, NULL);

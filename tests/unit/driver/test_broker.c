@@ -3,6 +3,7 @@
 #include "../lib/sanitized.h"
 #include "broker.h"
 #include "docker_api.h"
+#include "draw.h"
 #include "rules.h"
 
 #define RANDOM_TASKS RANDOM_ROUNDS(5000)
@@ -186,13 +187,9 @@ END_TEST
 
 static uint64_t seed = 0x9e3779b97f4a7c15u;
 
-/* xorshift (Marsaglia), so that a failing number can be run again. */
 static uint64_t next(uint64_t below)
 {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % below;
+    return draw(&seed) % below;
 }
 
 /* As a runner makes them, without a word of wrappers and of the operator's allow_ options. */

@@ -2,6 +2,7 @@
  * goes through the reader of calls, the runner's task and the driver's create body, as in a node
  * without wrappers and without an option that allows more. */
 #include "../lib/sanitized.h"
+#include "draw.h"
 #include "rules.h"
 
 #include <base/buf.h>
@@ -11,15 +12,11 @@
 #define TEXT_MAX     (64u << 10)
 #define ARENA_MAX    (1u << 20)
 
-/* xorshift (Marsaglia), so that a failing number can be run again. */
 static uint64_t seed;
 
 static uint64_t next(uint64_t below)
 {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % below;
+    return draw(&seed) % below;
 }
 
 #define PICK(list) ((list)[next(N(list))])
