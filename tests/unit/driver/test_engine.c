@@ -512,6 +512,10 @@ END_TEST
 /* Every container of an image carries its labels, in each list and event of the engine. */
 START_TEST(images_with_large_labels_are_refused)
 {
+    /* Two images: what the driver knows of one it does not ask again. */
+    static const char *const images[] = { "fnd/small", "fnd/hello" };
+    static const char *const paths[] = { "/images/fnd/small:latest/json",
+                                         "/images/fnd/hello:latest/json" };
     static char answers[2][API_LABELS_MAX + 512]; /* the engine may still write the first */
     char labels[API_LABELS_MAX + 2];
     struct fn_task t;
@@ -527,9 +531,9 @@ START_TEST(images_with_large_labels_are_refused)
                  "{\"Id\":\"sha256:1\",\"Config\":{\"Labels\":{\"k\":\"%s\"}}}",
                  strlen(labels) + 46, labels);
         pthread_mutex_lock(&lock);
-        routes[0] = (struct route){ "/images/fnd/hello:latest/json", answers[over], false,
-                                    NULL };
+        routes[0] = (struct route){ paths[over], answers[over], false, NULL };
         pthread_mutex_unlock(&lock);
+        t.image = images[over];
         ck_assert_int_eq(node_prepare(node, &t, &err), over ? FN_E_INVALID : 0);
     }
     ck_assert_str_eq(err.msg, "image 'fnd/hello' has labels of 16385 bytes; expected at most 16384");
