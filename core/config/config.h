@@ -16,8 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a node is made of, in the way of a call. */
-enum config_side { SIDE_LB, SIDE_RUNNER, SIDE_NPM, SIDE_API, SIDES_N };
+/* What a node is made of, along the way of a call. A new side is a row here, and side_<name>.c in
+ * the two rooms that know sides: in core/node what it does, here what it means to fn.yaml. */
+#define CONFIG_SIDES(ROW) ROW(LB, lb) ROW(RUNNER, runner) ROW(NPM, npm) ROW(API, api)
+
+#define CONFIG_SIDE(NAME, name) SIDE_##NAME,
+enum config_side { CONFIG_SIDES(CONFIG_SIDE) SIDES_N };
+#undef CONFIG_SIDE
 
 /* A type of node: what `node:` says (types.c has all). */
 struct config_type {

@@ -135,13 +135,15 @@ bool config_section_applies(const struct config *c, int section);
 void config_sides_plugins(struct config *c, struct conf_problems *p);
 void config_sides_effect(const struct config *c, struct conf_problems *p);
 
-void config_lb_plugins(struct config *c, struct conf_problems *p); /* plugins.c */
-void config_runner_plugins(struct config *c, struct conf_problems *p);
-void config_npm_plugins(struct config *c, struct conf_problems *p);
-void config_lb_effect(const struct config *c, struct conf_problems *p); /* effect.c */
-void config_runner_effect(const struct config *c, struct conf_problems *p);
-void config_npm_effect(const struct config *c, struct conf_problems *p);
-void config_api_effect(const struct config *c, struct conf_problems *p);
+struct config_side_part {
+    /* What nobody said about its plugins, and what may not stand together; NULL: it has none. */
+    void (*plugins)(struct config *c, struct conf_problems *p);
+    /* What has no effect, or one that nobody means; NULL: nothing. */
+    void (*effect)(const struct config *c, struct conf_problems *p);
+};
+#define CONFIG_SIDE(NAME, name) extern const struct config_side_part config_side_##name;
+CONFIG_SIDES(CONFIG_SIDE)
+#undef CONFIG_SIDE
 
 /* Values by themselves and against each other (check.c). */
 void config_check_values(struct config *c, struct conf_problems *p);
@@ -157,6 +159,15 @@ void config_plugins_read(struct config *c, struct conf_problems *p);
 /* The keys of plugins: that name instances, NULL at the end, in the config's arena. */
 const char *const *config_plugin_names(const struct config *c);
 struct config_plugin *config_plugin_one(const struct config *c, const struct config_plugin_key *k);
+struct config_plugin config_plugin_default(const char *kind, const char *use, const char *where);
+/* The list is this one. */
+void config_plugin_only(struct config *c, struct config_list_plugin *list,
+                        struct config_plugin plugin);
+void config_plugin_override(struct config_plugin *plugin, const struct conf_override *from);
+/* Refuses a second instance of a name: metrics, `fnd shadow` and other plugins tell those of a kind
+ * apart by it. */
+void config_plugin_twice(const struct config_plugin *plugin, const struct config_plugin *first,
+                         struct conf_problems *p);
 struct config_list_plugin *config_plugin_list(const struct config *c,
                                               const struct config_plugin_key *k);
 void config_apps_read(struct config *c, struct conf_problems *p);

@@ -1,4 +1,5 @@
-/* Plugins: which ones a node has, from fn.yaml, variables and defaults, and their options. */
+/* Plugins: which ones a node has by fn.yaml and variables, and their options. Defaults are those of
+ * the sides (side_lb.c and its like). */
 #include <config/config_int.h>
 #include <plugin/sandbox.h>
 
@@ -8,10 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define DOCKER_SOCKET "/var/run/docker.sock"
 #define NAMES_MAX 64 /* plugins of one kind that a wrong name is compared with */
 #define NAME_MAX_BYTES 33
 #define SECTION_NAME_BYTES 640 /* a place, a kind and a name */
@@ -112,9 +110,8 @@ static void read_plugin(struct config *c, struct conf_node *n, const char *kind,
     ret->name = words.name ? words.name : words.use;
 }
 
-/* Metrics, `fnd shadow` and other plugins tell instances of a kind apart by name. */
-static void tell_twice(const struct config_plugin *plugin, const struct config_plugin *first,
-                       struct conf_problems *p)
+void config_plugin_twice(const struct config_plugin *plugin, const struct config_plugin *first,
+                         struct conf_problems *p)
 {
     conf_problem(p, "CFG703", plugin->where,
                  "%s %s is defined twice, first at %s; expected a name: of its own", plugin->kind,
@@ -138,7 +135,7 @@ static void read_list(struct config *c, struct conf_node *n, const char *kind,
         read_plugin(c, i, kind, plugin, p);
         for (uint32_t k = 0; k < ret->n && plugin->name; k++) {
             if (strcmp(ret->items[k].name, plugin->name) == 0) {
-                tell_twice(plugin, &ret->items[k], p);
+                config_plugin_twice(plugin, &ret->items[k], p);
             }
         }
         ret->n += plugin->use != NULL;
@@ -157,9 +154,28 @@ static void read_stack(struct config *c, struct conf_node *n, const char *kind,
     }
 }
 
-static struct config_plugin plugin_default(const char *kind, const char *use, const char *where)
+struct config_plugin config_plugin_default(const char *kind, const char *use, const char *where)
 {
     return (struct config_plugin){ .kind = kind, .use = use, .name = use, .where = where };
+}
+
+void config_plugin_only(struct config *c, struct config_list_plugin *list,
+                        struct config_plugin plugin)
+{
+    list->items = config_alloc(c, sizeof(*list->items));
+    if (list->items) {
+        list->items[0] = plugin;
+        list->n = 1;
+    }
+}
+
+void config_plugin_override(struct config_plugin *plugin, const struct conf_override *from)
+{
+    uint32_t n = 0;
+
+    for (; from->key && n < CONFIG_OVERRIDES_MAX - 1; from++) {
+        plugin->overrides[n++] = *from;
+    }
 }
 
 static void *at_key(const struct config *c, const struct config_plugin_key *k)
@@ -231,170 +247,6 @@ static void forget_others(struct config *c)
         } else {
             config_plugin_list(c, k)->n = 0;
         }
-    }
-}
-
-/* ---- what the file does not say -------------------------------------------------------------- */
-
-static bool is_socket(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && access(path, R_OK | W_OK) == 0;
-}
-
-/* Docker where it is to be had, else child processes; a runner without a file always has Docker, as
- * the node of Go has it that this one stands in for. */
-static const char *default_driver(const struct config *c)
-{
-    for (const struct conf_override *o = c->priv->overrides[SECTION_DRIVER]; o->key; o++) {
-        if (strcmp(o->key, "docker_host") == 0) {
-            return "docker";
-        }
-    }
-    return is_socket(DOCKER_SOCKET) || (!c->path && !c->type->inside) ? "docker" : "process";
-}
-
-static void add_overrides(struct config_plugin *plugin, const struct conf_override *from)
-{
-    uint32_t n = 0;
-
-    for (; from->key && n < CONFIG_OVERRIDES_MAX - 1; from++) {
-        plugin->overrides[n++] = *from;
-    }
-}
-
-static void set_only(struct config *c, struct config_list_plugin *list, struct config_plugin plugin)
-{
-    list->items = config_alloc(c, sizeof(*list->items));
-    if (list->items) {
-        list->items[0] = plugin;
-        list->n = 1;
-    }
-}
-
-static void set_placers(struct config *c)
-{
-    const char *use = c->priv->placer;
-
-    for (uint32_t i = 0; use && i < c->placers.n; i++) {
-        if (strcmp(c->placers.items[i].use, use) == 0) {
-            return; /* the variable agrees with the file, whose options count */
-        }
-    }
-    if (use || !c->placers.items) {
-        set_only(c, &c->placers,
-                 plugin_default(FN_KIND_PLACER, use ? use : "naive",
-                                use ? "FN_PLACER" : "default"));
-    }
-}
-
-static void check_fallback(struct config *c, struct conf_problems *p)
-{
-    for (uint32_t i = 0; c->fallback.use && i < c->placers.n; i++) {
-        if (strcmp(c->placers.items[i].name, c->fallback.name) == 0) {
-            tell_twice(&c->fallback, &c->placers.items[i], p);
-        }
-    }
-}
-
-/* Where the section plugins: is, else what made this node one that needs it; NULL without file. */
-static const char *where_of_plugins(struct config *c)
-{
-    struct conf_node *root = conf_root(c->priv->file);
-    struct conf_node *n = conf_get(root, "plugins");
-
-    n = n ? n : conf_get(root, "node");
-    return n ? config_where(c, n) : c->path;
-}
-
-/* The pool is there under a name that nobody knows, which is told. */
-static bool meant_pool(const struct config *c)
-{
-    struct conf_node *root = conf_root(c->priv->file);
-    const char *const *names = config_plugin_names(c);
-
-    return conf_is_misspelt(root, config_top_others, "plugins") ||
-           (names && conf_is_misspelt(conf_get(root, "plugins"), names, "pool"));
-}
-
-static void set_pool(struct config *c, struct conf_problems *p)
-{
-    static const struct conf_override inside = { "runners", "default", "local:" };
-    bool given = c->pool.where || c->priv->npm;
-
-    if (c->type->inside) {
-        if (c->pool.where && !c->priv->node_unknown) {
-            conf_problem(p, "CFG704", c->pool.where,
-                         "pool, got one in a full node, which has its runner inside; expected no "
-                         "pool, or node: lb");
-        }
-        c->pool = plugin_default(FN_KIND_POOL, "static", "default");
-        c->pool.overrides[0] = inside;
-        return;
-    }
-    if (c->priv->npm) {
-        c->pool = plugin_default(FN_KIND_POOL, "npm", "FN_NPM_ADDRESS");
-    } else if (!c->pool.where) {
-        c->pool = plugin_default(FN_KIND_POOL, "static", "default");
-    }
-    add_overrides(&c->pool, c->priv->overrides[SECTION_POOL]);
-    if (!given && !c->pool.overrides[0].key && !meant_pool(c)) {
-        conf_problem(p, "CFG711", where_of_plugins(c),
-                     c->path ? "plugins.pool is missing; expected the runners of this load balancer: "
-                               "pool: { use: static, runners: [\"host:port\"] }, or "
-                               "FN_RUNNER_ADDRESSES"
-                             : "FN_RUNNER_ADDRESSES is missing; expected host:port of each runner");
-    }
-    c->pool.incomplete = !given && !c->pool.overrides[0].key;
-}
-
-/* A node that was started in a build tree has its sample functions. */
-static void set_functions(struct config *c)
-{
-    const struct conf_override root = { "root", "default", config_find_dir(c, "functions") };
-
-    if (c->drivers.n > 0 && root.text && strcmp(c->drivers.items[0].use, "process") == 0) {
-        add_overrides(&c->drivers.items[0], (const struct conf_override[]){ root, { NULL } });
-    }
-}
-
-void config_runner_plugins(struct config *c, struct conf_problems *p)
-{
-    (void)p;
-    if (c->drivers.n == 0 && !c->drivers.items) {
-        set_only(c, &c->drivers, plugin_default(FN_KIND_DRIVER, default_driver(c), "default"));
-        set_functions(c);
-    }
-    for (uint32_t i = 0; i < c->drivers.n; i++) {
-        add_overrides(&c->drivers.items[i], c->priv->overrides[SECTION_DRIVER]);
-    }
-}
-
-static void check_shadow(const struct config *c, struct conf_problems *p)
-{
-    for (uint32_t i = 0; i < c->shadow.n; i++) {
-        for (uint32_t k = 0; k < c->placers.n; k++) {
-            if (strcmp(c->shadow.items[i].name, c->placers.items[k].name) == 0) {
-                tell_twice(&c->shadow.items[i], &c->placers.items[k], p);
-            }
-        }
-    }
-}
-
-void config_lb_plugins(struct config *c, struct conf_problems *p)
-{
-    set_placers(c);
-    check_fallback(c, p);
-    check_shadow(c, p);
-    set_pool(c, p);
-}
-
-void config_npm_plugins(struct config *c, struct conf_problems *p)
-{
-    (void)p;
-    if (!c->cplane.where) {
-        c->cplane = plugin_default(FN_KIND_CONTROL_PLANE, "process", "default");
     }
 }
 

@@ -4,8 +4,8 @@
  *
  * A type of node (config/config.h) has one side or several: `full` is the load balancer and the
  * runner. The other files of core/node walk the sides of their node and never ask which ones they
- * are: all that is peculiar to a side stands in its side_<name>.c. A new side is that file, its row
- * in side.c and its row in config/sides.c; a new type of node is a row in config/types.c.
+ * are: all that is peculiar to a side stands in its side_<name>.c. A new side is that file and
+ * its row in CONFIG_SIDES (config/config.h); a new type of node is a row in config/types.c.
  *
  * enum config_side is the way of a call. What is behind must be there first: open, serve and apply
  * go against that way; drain, close and what is shown go along it, each when the one before is
@@ -103,7 +103,9 @@ struct node_side {
     uint32_t files_slack; /* descriptors */
 };
 
-extern const struct node_side node_side_lb, node_side_runner, node_side_npm, node_side_api;
+#define NODE_SIDE(NAME, name) extern const struct node_side node_side_##name;
+CONFIG_SIDES(NODE_SIDE)
+#undef NODE_SIDE
 extern const struct node_side *const node_sides[SIDES_N];
 
 #endif
