@@ -12,13 +12,14 @@
 /* "host", "[ipv6]" or nothing. */
 static int parse_host(const char *text, size_t len, char ret[ADDR_HOST_MAX + 1])
 {
-    if (len > 2 && text[0] == '[' && text[len - 1] == ']') {
+    bool brackets = len > 2 && text[0] == '[' && text[len - 1] == ']';
+
+    if (brackets) {
         text++;
         len -= 2;
-    } else if (memchr(text, ':', len)) {
-        return FN_E_INVALID;
     }
-    if (len > ADDR_HOST_MAX) {
+    /* Brackets are IPv6's alone: "[unix]:4" would be printed as "unix:4", which is none. */
+    if (brackets != (memchr(text, ':', len) != NULL) || len > ADDR_HOST_MAX) {
         return FN_E_INVALID;
     }
     memcpy(ret, text, len);

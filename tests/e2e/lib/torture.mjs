@@ -19,7 +19,8 @@ export class Torture {
     const file = path.join(tempDir(), 'torture')
     writeFileSync(file, Buffer.alloc(24))
     this.fd = openSync(file, 'r+')
-    this.env = { LD_PRELOAD: path.join(build, 'tests/test-torture.so'), FND_TORTURE: file }
+    this.env = { LD_PRELOAD: path.join(build, 'tests/test-torture.so'), FND_TORTURE: file,
+      ASAN_OPTIONS: `${process.env.ASAN_OPTIONS ?? ''}:verify_asan_link_order=0` }
   }
 
   fail(kind, nth, error) {

@@ -135,6 +135,12 @@ static bool fails(enum kind kind)
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
+/* Of AddressSanitizer, in a build that has it. */
+__attribute__((weak)) void *__interceptor_malloc(size_t n);
+__attribute__((weak)) void *__interceptor_calloc(size_t n, size_t size);
+__attribute__((weak)) void *__interceptor_realloc(void *p, size_t n);
+
+#define ALLOCATOR(name) (__interceptor_##name ? __interceptor_##name : __libc_##name)
 
 static bool no_memory(uintptr_t caller)
 {
@@ -150,17 +156,17 @@ static bool no_memory(uintptr_t caller)
 
 void *malloc(size_t n)
 {
-    return NO_MEMORY() ? NULL : __libc_malloc(n);
+    return NO_MEMORY() ? NULL : ALLOCATOR(malloc)(n);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return NO_MEMORY() ? NULL : __libc_calloc(n, size);
+    return NO_MEMORY() ? NULL : ALLOCATOR(calloc)(n, size);
 }
 
 void *realloc(void *p, size_t n)
 {
-    return NO_MEMORY() ? NULL : __libc_realloc(p, n);
+    return NO_MEMORY() ? NULL : ALLOCATOR(realloc)(p, n);
 }
 
 /* ---- system calls ---------------------------------------------------------------------------- */
