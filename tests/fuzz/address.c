@@ -3,15 +3,19 @@
  *   a   an address to listen at or to dial     n   a network
  *   p   escapes of a URL                       f   a proxy's header (its name, a line end, its value)
  *   v   a number, duration, size or word       i   an image's name
+ *   u   a URL
  *
- * What is printed of an address or network is read as the same one. */
+ * What is printed of an address or network is read as the same one, and a URL is cut where libcurl,
+ * which connects, cuts it. */
 #include "fuzz.h"
 
 #include <arpa/inet.h>
 #include <base/addr.h>
 #include <base/headers.h>
 #include <base/percent.h>
+#include <base/url.h>
 #include <conf/conf.h>
+#include <curl/curl.h>
 #include <http/server_int.h>
 #include <image.h>
 #include <net/network.h>
@@ -116,10 +120,47 @@ static void read_image(const char *text)
     }
 }
 
+/* host:port of a URL as libcurl reads it, or NULL. */
+static char *curl_server(const char *text)
+{
+    CURLU *u = curl_url();
+    char *host = NULL, *port = NULL, *both = NULL;
+
+    if (curl_url_set(u, CURLUPART_URL, text, 0) == CURLUE_OK &&
+        curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+        curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK) {
+        fuzz_expect(asprintf(&both, "%s:%s", host, port) > 0, "no memory");
+    }
+    curl_free(host);
+    curl_free(port);
+    curl_url_cleanup(u);
+    return both;
+}
+
+static void read_url(const char *text)
+{
+    struct url u;
+    char *whole, *cut, *server;
+
+    if (!url_split(text, &u) || !url_is_http(&u) || u.host_len == 0) {
+        return; /* nobody takes one without a host; libcurl would look behind the next slash */
+    }
+    fuzz_expect(asprintf(&cut, "%.*s%.*s/", (int)(u.begin - u.text), u.text, (int)u.host_len,
+                         u.host) > 0,
+                "no memory");
+    whole = curl_server(text);
+    server = curl_server(cut);
+    fuzz_expect(!whole || (server && strcmp(server, whole) == 0), "%s is at %s, and %s of %s", text,
+                whole, server ? server : "none", cut);
+    free(server);
+    free(whole);
+    free(cut);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct fuzz_in in = fuzz_begin(data, len);
-    char mode = fuzz_mode(&in, "anpfvi");
+    char mode = fuzz_mode(&in, "anpfviu");
     struct fuzz_in first = { "", 0 };
     char *name, *text;
 
@@ -134,6 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     case 'p': read_escapes(in); break;
     case 'f': read_forwarded(name, text); break;
     case 'v': read_value(text); break;
+    case 'u': read_url(text); break;
     default: read_image(text); break;
     }
     free(text);
