@@ -5,7 +5,7 @@ import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { request } from './lib/http.mjs'
 import { Fnd, freePort, tempDir } from './lib/node.mjs'
-import { Torture } from './lib/torture.mjs'
+import { Torture, endsWell } from './lib/torture.mjs'
 
 const ANSWER_MS = 10_000
 const APP = { name: 'torn', config: { A: '1' }, annotations: { 'a/b': [1, 'two'] } }
@@ -34,6 +34,7 @@ log: { level: error }`, { env: torture.env })
   after(async () => {
     torture.close()
     await node?.stop()
+    endsWell(node)
   })
 
   // -> [what was asked, answer], as far as the one before gave what is needed.
@@ -47,6 +48,8 @@ log: { level: error }`, { env: torture.env })
     await tell('update app', 'PUT', `apps/${app.json.id}`, { config: { A: '3' } })
     await tell('list', 'GET', 'apps')
     if (fn.status === 200) await tell('delete fn', 'DELETE', `fns/${fn.json.id}`)
+    // The database's files are open; those of the page's figures are opened for it.
+    await request(node.url('/metrics'), { timeoutMs: ANSWER_MS }).catch(() => null)
     return told
   }
 

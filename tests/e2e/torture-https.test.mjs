@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { fnId } from './lib/cluster.mjs'
 import { ca, startHttps } from './lib/https.mjs'
 import { until } from './lib/node.mjs'
-import { Torture } from './lib/torture.mjs'
+import { Torture, endsWell } from './lib/torture.mjs'
 
 const BIG = Buffer.alloc(100_000, 'x')
 const END_MS = 10_000
@@ -82,6 +82,7 @@ describe('torture: https', () => {
   after(async () => {
     torture.close()
     await node?.stop()
+    endsWell(node)
   })
 
   const plain = async () => [await h1(node, 'hello', 'a'), await h1(node, 'echo', BIG)]

@@ -6,7 +6,7 @@ import { Elastic } from './lib/elastic.mjs'
 import { fnId } from './lib/cluster.mjs'
 import { invoke, request } from './lib/http.mjs'
 import { until } from './lib/node.mjs'
-import { Torture } from './lib/torture.mjs'
+import { Torture, endsWell } from './lib/torture.mjs'
 
 const AGAIN_MS = 15_000
 const EMPTY_MS = 30_000
@@ -22,6 +22,7 @@ describe('torture of a node pool manager', () => {
   after(async () => {
     torture.close()
     await e?.stop()
+    endsWell(e?.npm)
   })
 
   const called = async () => (await invoke(e.lbs[0], fnId('echo'), 'x')).status === 200

@@ -8,7 +8,7 @@ import { Ledger, appsYaml, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { request } from './lib/http.mjs'
 import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 import { ReloadLb, stampDriver } from './lib/reload.mjs'
-import { Torture } from './lib/torture.mjs'
+import { Torture, endsWell } from './lib/torture.mjs'
 
 const REFUSES = [1, 64, 69, 70, 78]
 const TAKEN = 0 // of `fnd reload`
@@ -127,6 +127,7 @@ describe('torture of a reload', () => {
     torture.close()
     await lb?.stop()
     await runner?.stop()
+    endsWell(lb?.node)
   })
 
   const open = () => readdirSync(`/proc/${lb.node.pid}/fd`).length

@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { request } from './lib/http.mjs'
 import { until } from './lib/node.mjs'
-import { Torture } from './lib/torture.mjs'
+import { Torture, endsWell } from './lib/torture.mjs'
 
 const BIG = Buffer.alloc(100_000, 'x')
 const ANSWER_MS = 12_000 // above the limits of a call
@@ -57,6 +57,7 @@ for (const side of Object.keys(rows)) {
       torture.close()
       await lb?.stop()
       await runner?.stop()
+      endsWell(tortured)
     })
 
     // -> [what, answer]; a connection that was cut has status 0.

@@ -61,3 +61,9 @@ export class Torture {
     closeSync(this.fd)
   }
 }
+
+// A node that was tortured and is stopped ends as others do; AddressSanitizer, where it has that, says by its exit code
+// what was lost on the way.
+export function endsWell(node) {
+  if (node) assert.deepEqual(node.exit, { code: 0, signal: null }, node.log.slice(-3000))
+}
