@@ -131,7 +131,8 @@ function(fnd_test name)
     if(TEST_POOR)
         target_sources(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/lib/poor.c)
         target_link_options(test_${name} PRIVATE
-            -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+            -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
+            -Wl,--wrap=asprintf,--wrap=__asprintf_chk)
     endif()
     target_include_directories(test_${name} PRIVATE ${TEST_INCLUDES})
     foreach(used ${TEST_USES})

@@ -134,6 +134,7 @@ int fnsock_dir_make(struct fnsock *f, const char *container_id, struct fn_error 
     d->name = dir_name(container_id);
     if (!d->name || asprintf(&d->path, "%s/%s", all->instance_dir, d->name) < 0 ||
         asprintf(&f->engine_dir, "%s/%s/%s", all->engine_path, all->instance, d->name) < 0) {
+        free(d->path);
         free(d->name);
         free(d);
         return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");

@@ -1,4 +1,5 @@
 /* Directories, what functions publish there, and links that are swapped. */
+#include "../lib/poor.h"
 #include "../lib/skip.h"
 #include "fnsock_rig.h"
 #include "suites.h"
@@ -58,6 +59,29 @@ START_TEST(a_socket_without_listener_is_probed_until_somebody_listens)
     rig_wait(&got.ready);
     ck_assert_str_eq(got.ready_text, "");
     close(fd);
+}
+END_TEST
+
+/* AddressSanitizer says what is lost of what was made before. */
+START_TEST(without_memory_nothing_is_opened_and_nothing_is_lost)
+{
+    struct fn_error err = ERR_INIT;
+    struct fnsock *another;
+    bool failed = true;
+    int r;
+
+    rig_open();
+    for (unsigned n = 1; failed; n++) {
+        poor_begin(n);
+        loop_enter(loop);
+        r = io.open(io.impl, "c/2", rig_on_ready, NULL, &another, &err);
+        failed = poor_end();
+        ck_assert_int_eq(r, failed ? FN_E_EXHAUSTED : 0);
+        if (r == 0) {
+            io.close(another);
+        }
+        loop_leave(loop);
+    }
 }
 END_TEST
 
@@ -614,6 +638,7 @@ void add_fnsock_dir(Suite *s)
     tcase_add_checked_fixture(t, rig_start, rig_stop);
     tcase_set_timeout(t, 60); /* of disks */
     tcase_add_loop_test(t, a_linked_a_renamed_and_a_plain_socket_become_ready, 0, 3);
+    tcase_add_test(t, without_memory_nothing_is_opened_and_nothing_is_lost);
     tcase_add_test(t, a_socket_without_listener_is_probed_until_somebody_listens);
     tcase_add_loop_test(t, bad_sockets_are_named, 0,
                         (int)(sizeof(bad_links) / sizeof(bad_links[0])));

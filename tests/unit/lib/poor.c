@@ -2,6 +2,8 @@
 #include "poor.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static unsigned left; /* allocations until one fails; 0: none does */
@@ -15,6 +17,9 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 char *__wrap_strdup(const char *s);
+int __wrap_asprintf(char **ret, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int __wrap___asprintf_chk(char **ret, int flag, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static bool ends_here(void)
 {
@@ -46,6 +51,30 @@ void *__wrap_realloc(void *p, size_t size)
 char *__wrap_strdup(const char *s)
 {
     return ends_here() ? NULL : __real_strdup(s);
+}
+
+int __wrap_asprintf(char **ret, const char *fmt, ...)
+{
+    va_list args;
+    int len;
+
+    va_start(args, fmt);
+    len = ends_here() ? -1 : vasprintf(ret, fmt, args);
+    va_end(args);
+    return len;
+}
+
+/* What asprintf() is where calls are fortified. */
+int __wrap___asprintf_chk(char **ret, int flag, const char *fmt, ...)
+{
+    va_list args;
+    int len;
+
+    (void)flag;
+    va_start(args, fmt);
+    len = ends_here() ? -1 : vasprintf(ret, fmt, args);
+    va_end(args);
+    return len;
 }
 
 void poor_begin(unsigned n)
