@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import http2 from 'node:http2'
 import https from 'node:https'
 import { after, before, describe, it } from 'node:test'
-import { fnId } from './lib/cluster.mjs'
-import { ca, startHttps } from './lib/https.mjs'
-import { until } from './lib/node.mjs'
-import { Torture, endsWell } from './lib/torture.mjs'
+import { fnId } from '../e2e/lib/cluster.mjs'
+import { ca, startHttps } from '../e2e/lib/https.mjs'
+import { until } from '../e2e/lib/node.mjs'
+import { Torture, endsWell } from '../e2e/lib/torture.mjs'
 
 const BIG = Buffer.alloc(100_000, 'x')
 const END_MS = 10_000

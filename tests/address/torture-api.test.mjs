@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { request } from './lib/http.mjs'
-import { Fnd, freePort, tempDir } from './lib/node.mjs'
-import { Torture, endsWell } from './lib/torture.mjs'
+import { request } from '../e2e/lib/http.mjs'
+import { Fnd, freePort, tempDir } from '../e2e/lib/node.mjs'
+import { Torture, endsWell } from '../e2e/lib/torture.mjs'
 
 const ANSWER_MS = 10_000
 const APP = { name: 'torn', config: { A: '1' }, annotations: { 'a/b': [1, 'two'] } }

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
-import { request } from './lib/http.mjs'
-import { until } from './lib/node.mjs'
-import { Torture, endsWell } from './lib/torture.mjs'
+import { Ledger, fnId, startLb, startRunner } from '../e2e/lib/cluster.mjs'
+import { request } from '../e2e/lib/http.mjs'
+import { until } from '../e2e/lib/node.mjs'
+import { Torture, endsWell } from '../e2e/lib/torture.mjs'
 
 const BIG = Buffer.alloc(100_000, 'x')
 const ANSWER_MS = 12_000 // above the limits of a call
