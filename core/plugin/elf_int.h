@@ -1,6 +1,5 @@
 /* What the readers of ELF files share: elf.c judges what the dynamic linker looks at, elf_names.c
- * what the file asks of others, elf_note.c finds our note, lint.c says what a plugin should not
- * do. */
+ * what the file asks of others, elf_note.c finds our note. */
 #ifndef PLUGIN_ELF_INT_H
 #define PLUGIN_ELF_INT_H
 

@@ -257,16 +257,6 @@ struct metric *plugin_bad_answers(const struct plugin *p); /* how many */
  * file that runs in this process. 0 or PLG901, PLG902. [init] */
 int plugin_path_trusted(const char *path, struct fn_error *reterr);
 
-/* ---- advice, for tools: nothing of the file runs --------------------------------------------- */
-
-/* Calls cb for each imported function that the host does for its plugins, with the reason. */
-int plugin_lint_imports(const char *path,
-                        void (*cb)(void *ud, const char *symbol, const char *why), void *ud,
-                        struct fn_error *reterr);
-/* Calls cb for each variable that outlives an instance; a stripped file has sizes only. */
-int plugin_lint_statics(const char *path, void (*cb)(void *ud, const char *symbol, uint64_t bytes),
-                        void *ud, struct fn_error *reterr);
-
 /* Where a plugin's code and data lie. Entries stay for ever; the linker knows the file as
  * /proc/<pid>/fd/<n>, /proc/<pid>/maps as "/memfd:<name>". */
 struct plugin_mapping {

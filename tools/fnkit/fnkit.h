@@ -53,6 +53,8 @@ struct symbols {
     struct symbol
         *variables; /* writable objects but for the compiler's own; needs a symbol table */
     size_t n_variables;
+    struct symbol *statics; /* what outlives an instance; of a stripped file its sections */
+    size_t n_statics;
     const char **needed; /* names of libraries */
     size_t n_needed;
     bool stripped;           /* no symbol table: variables are not known by name */

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond what core/plugin tells of every plugin: kinds that run on the loop have no files
- * either. */
+/* Beyond the rules for every plugin: kinds that run on the loop have no files either. */
 static const char on_the_loop[] =
     " fopen fopen64 fdopen fread fwrite fgets fputs fprintf __fprintf_chk printf __printf_chk "
     "vprintf "
@@ -52,11 +51,52 @@ static bool is_one_of(const char *words, const char *name)
     return strstr(words, word) != NULL;
 }
 
+/* ---- what the host does for its plugins ------------------------------------------------------ */
 
-static void add_import(void *ud, const char *symbol, const char *why)
+struct lint_rule {
+    const char *why;
+    const char *names; /* with a blank before and behind each */
+};
+
+static const struct lint_rule rules[] = {
+    { "time comes from host->clock",
+      " clock_gettime gettimeofday time times clock timespec_get clock_getres " },
+    { "waiting is done with host->timer; a plugin on the loop never blocks",
+      " sleep usleep nanosleep clock_nanosleep alarm setitimer timer_create timer_settime poll "
+      "ppoll "
+      "select pselect epoll_create epoll_create1 epoll_wait pause sigwait " },
+    { "chance comes from host->rng",
+      " rand rand_r srand random srandom random_r drand48 lrand48 mrand48 getrandom getentropy "
+      "arc4random " },
+    { "the network is reached through fn.http",
+      " socket connect bind listen accept accept4 send sendto sendmsg recv recvfrom recvmsg "
+      "getaddrinfo gethostbyname " },
+    { "threads belong to the host", " pthread_create thrd_create pthread_detach pthread_exit " },
+    { "programs are run through fn.exec or fn.proc",
+      " fork vfork clone posix_spawn posix_spawnp execl execle execlp execv execve execvp execvpe "
+      "system popen wait waitpid kill " },
+    { "a plugin never ends its process", " exit _exit _Exit quick_exit abort atexit on_exit " },
+    { "the state of the process belongs to the host",
+      " chdir fchdir chroot umask setlocale uselocale setenv putenv unsetenv clearenv setrlimit "
+      "prctl setuid setgid dup2 fesetround tzset " },
+    { "signals belong to the host",
+      " signal sigaction sigprocmask pthread_sigmask sigaltstack raise " },
+    { "code of others comes through the host", " dlopen dlmopen dlsym mprotect " },
+    { "a jump must not leave a call", " longjmp siglongjmp __longjmp_chk " },
+};
+
+static const char *why_not(const char *name)
 {
-    struct finding *f = ud;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        if (is_one_of(rules[i].names, name)) {
+            return rules[i].why;
+        }
+    }
+    return NULL;
+}
 
+static void add_import(struct finding *f, const char *symbol, const char *why)
+{
     if (f->threads && strncmp(why, "threads", 7) == 0) {
         return;
     }
@@ -68,12 +108,24 @@ static void add_import(void *ud, const char *symbol, const char *why)
     f->n++;
 }
 
-static void add_static(void *ud, const char *symbol, uint64_t bytes)
+static void add_imports(const struct symbols *s, struct finding *f)
 {
-    struct finding *f = ud;
+    for (size_t i = 0; i < s->n_imports; i++) {
+        const char *why = why_not(s->imports[i].name);
 
-    buf_printf(&f->text, "%s%s (%llu bytes)", f->n ? ", " : "", symbol, (unsigned long long)bytes);
-    f->n++;
+        if (why) {
+            add_import(f, s->imports[i].name, why);
+        }
+    }
+}
+
+static void add_statics(const struct symbols *s, struct finding *f)
+{
+    for (size_t i = 0; i < s->n_statics; i++) {
+        buf_printf(&f->text, "%s%s (%llu bytes)", f->n ? ", " : "", s->statics[i].name,
+                   (unsigned long long)s->statics[i].size);
+        f->n++;
+    }
 }
 
 /* The host's copy of a table is as large as the host knows it. */
@@ -214,13 +266,12 @@ void check_lint(const char *path, const struct plugin_file *file,
 
     imports.threads = (plugin_file_manifest(file)->flags & FN_PLUGIN_HAS_THREADS) != 0;
     plugin_file_each(file, only_loop, &loop);
-    if (symbols_read(path, &s, &e) == 0) {
-        imports.runtime = has_runtime(&s);
-    }
-    if (e.code < 0 || plugin_lint_imports(path, add_import, &imports, &e) < 0 ||
-        plugin_lint_statics(path, add_static, &statics, &e) < 0) {
+    if (symbols_read(path, &s, &e) < 0) {
         add_import(&imports, path, e.msg);
     }
+    imports.runtime = has_runtime(&s);
+    add_imports(&s, &imports);
+    add_statics(&s, &statics);
     if (loop) {
         add_loop_imports(&s, &imports);
     }

@@ -16,6 +16,7 @@ struct image {
     size_t len;
     const Elf64_Ehdr *eh;
     const Elf64_Shdr *sh;
+    const Elf64_Phdr *ph;
 };
 
 static int read_image(const char *path, char **ret, size_t *ret_len, struct fn_error *reterr)
@@ -54,10 +55,13 @@ static bool take_headers(struct image *m)
     m->eh = (const Elf64_Ehdr *)(const void *)m->at;
     if (!inside(m, 0, sizeof(*m->eh)) || m->eh->e_shoff % 8 != 0 ||
         m->eh->e_shentsize != sizeof(*m->sh) ||
-        !inside(m, m->eh->e_shoff, (uint64_t)m->eh->e_shnum * sizeof(*m->sh))) {
+        !inside(m, m->eh->e_shoff, (uint64_t)m->eh->e_shnum * sizeof(*m->sh)) ||
+        m->eh->e_phoff % 8 != 0 || m->eh->e_phentsize != sizeof(*m->ph) ||
+        !inside(m, m->eh->e_phoff, (uint64_t)m->eh->e_phnum * sizeof(*m->ph))) {
         return false;
     }
     m->sh = (const Elf64_Shdr *)(const void *)(m->at + m->eh->e_shoff);
+    m->ph = (const Elf64_Phdr *)(const void *)(m->at + m->eh->e_phoff);
     return true;
 }
 
@@ -110,6 +114,31 @@ static bool is_compilers(const char *name)
            strcmp(name, "__TMC_END__") == 0 || strcmp(name, "__EH_FRAME_BEGIN__") == 0;
 }
 
+/* Relocated constants are read-only once the file is loaded. */
+static bool stays_writable(const struct image *m, const Elf64_Shdr *sh)
+{
+    if (!(sh->sh_flags & SHF_WRITE) || !(sh->sh_flags & SHF_ALLOC) ||
+        (sh->sh_type != SHT_PROGBITS && sh->sh_type != SHT_NOBITS)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->eh->e_phnum; i++) {
+        const Elf64_Phdr *ph = &m->ph[i];
+
+        if (ph->p_type == PT_GNU_RELRO && sh->sh_addr >= ph->p_vaddr &&
+            sh->sh_addr + sh->sh_size <= ph->p_vaddr + ph->p_memsz) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_static(const struct image *m, const Elf64_Sym *sym, const char *name)
+{
+    return sym->st_shndx != SHN_UNDEF && sym->st_shndx < m->eh->e_shnum && sym->st_size > 0 &&
+           stays_writable(m, &m->sh[sym->st_shndx]) && !is_compilers(name) &&
+           strncmp(name, "DW.ref.", 7) != 0; /* C++: where an exception's handler is found */
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct symbol *)a)->name, ((const struct symbol *)b)->name);
@@ -148,9 +177,31 @@ static void sort_into(const struct image *m, const Elf64_Shdr *table, struct sym
             } else {
                 add(s->exports, &s->n_exports, &one);
             }
-        } else if ((type == STT_OBJECT || type == STT_TLS) && is_state(one.section) &&
-                   !is_compilers(one.name)) {
-            add(s->variables, &s->n_variables, &one);
+        } else if (type == STT_OBJECT || type == STT_TLS) {
+            if (is_state(one.section) && !is_compilers(one.name)) {
+                add(s->variables, &s->n_variables, &one);
+            }
+            if (is_static(m, &sym[i], one.name)) {
+                add(s->statics, &s->n_statics, &one);
+            }
+        }
+    }
+}
+
+/* Without names only sizes are to be had. The start files take up to 16 bytes of both; `got` is the
+ * linker's. */
+static void take_sections(const struct image *m, uint64_t got, struct symbols *s)
+{
+    for (uint32_t i = 0; i < m->eh->e_shnum; i++) {
+        const Elf64_Shdr *sh = &m->sh[i];
+
+        if (stays_writable(m, sh) && sh->sh_size > 16 &&
+            (got < sh->sh_addr || got >= sh->sh_addr + sh->sh_size)) {
+            add(s->statics, &s->n_statics,
+                &(struct symbol){
+                    .name = sh->sh_type == SHT_NOBITS ? "(zeroed data)" : "(data)",
+                    .size = sh->sh_size,
+                });
         }
     }
 }
@@ -165,7 +216,8 @@ static int take_symbols(const struct image *m, struct symbols *s)
     s->imports = calloc(n_dyn + 1, sizeof(*s->imports));
     s->exports = calloc(n_dyn + 1, sizeof(*s->exports));
     s->variables = calloc(n_sym + 1, sizeof(*s->variables));
-    if (!s->imports || !s->exports || !s->variables) {
+    s->statics = calloc((sym ? n_sym : m->eh->e_shnum) + 1, sizeof(*s->statics));
+    if (!s->imports || !s->exports || !s->variables || !s->statics) {
         return FN_E_EXHAUSTED;
     }
     if (dyn) {
@@ -187,6 +239,7 @@ static int take_needed(const struct image *m, struct symbols *s)
     const Elf64_Dyn *dyn =
         table ? (const Elf64_Dyn *)(const void *)(m->at + table->sh_offset) : NULL;
     size_t n = table ? table->sh_size / sizeof(*dyn) : 0;
+    uint64_t got = 0;
     size_t i;
 
     s->needed = calloc(n + 1, sizeof(*s->needed));
@@ -197,6 +250,10 @@ static int take_needed(const struct image *m, struct symbols *s)
         if (dyn[i].d_tag == DT_NEEDED) {
             s->needed[s->n_needed++] = text_at(m, table->sh_link, dyn[i].d_un.d_val);
         }
+        got = dyn[i].d_tag == DT_PLTGOT ? dyn[i].d_un.d_ptr : got;
+    }
+    if (s->stripped) {
+        take_sections(m, got, s);
     }
     for (i = 0; i < m->eh->e_shnum; i++) {
         if (is_state(section_name(m, (uint32_t)i))) {
@@ -234,6 +291,7 @@ void symbols_finish(struct symbols *s)
     free(s->imports);
     free(s->exports);
     free(s->variables);
+    free(s->statics);
     free(s->needed);
     *s = (struct symbols){ 0 };
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tools/fnkit/check.h>
 #include <unistd.h>
 
 static const char *temp_path(const char *name)
@@ -350,39 +351,41 @@ START_TEST(keys_that_are_none)
 }
 END_TEST
 
-/* ---- advice ---------------------------------------------------------------------------------- */
+/* ---- advice: what fnkit reads of the file ---------------------------------------------------- */
 
-static void collect_import(void *ud, const char *symbol, const char *why)
+static void collect(void *ud, const struct report_result *one)
 {
-    buf_printf(ud, "%s: %s\n", symbol, why);
-}
-
-static void collect_static(void *ud, const char *symbol, uint64_t bytes)
-{
-    if (strncmp(symbol, "__", 2) != 0) { /* a sanitizer's own */
-        buf_printf(ud, "%s %llu\n", symbol, (unsigned long long)bytes);
-    }
+    buf_printf(ud, "%s: %s\n", one->name, one->text);
 }
 
 START_TEST(advice)
 {
+    struct plugin_host *h = plugin_host_create(NULL);
+    struct plugin_file *f = NULL;
     struct buf out = BUF_INIT(0);
     struct fn_error e = ERR_INIT;
+    struct symbols s = { 0 };
 
-    ck_assert_int_eq(plugin_lint_imports(sample_path("good"), collect_import, &out, &e), 0);
-    ck_assert_ptr_nonnull(strstr(buf_text(&out), "setenv: the state of the process belongs to the "
-                                                 "host\n"));
+    ck_assert_int_eq(plugin_file_open(h, sample_path("good"), &f, &e), 0);
+    ck_assert_int_eq(symbols_read(sample_path("good"), &s, &e), 0);
+    check_lint(sample_path("good"), f, collect, &out);
+    if (!s.sanitized) { /* else nothing can be said */
+        ck_assert_ptr_nonnull(strstr(buf_text(&out), "setenv (the state of the process belongs to "
+                                                     "the host)"));
+        ck_assert_ptr_nonnull(strstr(buf_text(&out), "instance_memory"));
+    }
     ck_assert_ptr_null(strstr(buf_text(&out), "malloc"));
-    buf_clear(&out);
-    ck_assert_int_eq(plugin_lint_statics(sample_path("good"), collect_static, &out, &e), 0);
-    ck_assert_ptr_nonnull(strstr(buf_text(&out), "instance_memory"));
     ck_assert_ptr_null(strstr(buf_text(&out), "factories"));
+    symbols_finish(&s);
     write_file(temp_path("text.so"), "hello", 5, 0644);
-    ck_assert_int_eq(plugin_lint_imports(temp_path("text.so"), collect_import, &out, &e),
-                     FN_E_INVALID);
+    ck_assert_int_eq(symbols_read(temp_path("text.so"), &s, &e), FN_E_INVALID);
     ck_assert_ptr_nonnull(strstr(e.msg, "PLG906"));
-    ck_assert_int_eq(plugin_lint_statics("/nowhere", collect_static, &out, &e), FN_E_INVALID);
+    ck_assert_int_lt(symbols_read("/nowhere", &s, &e), 0);
+    buf_clear(&out);
+    check_lint(temp_path("text.so"), f, collect, &out);
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), "PLG906"));
     buf_finish(&out);
+    plugin_host_destroy(h);
 }
 END_TEST
 
