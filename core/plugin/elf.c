@@ -1,47 +1,35 @@
 /* Reads just enough of an ELF file to know that the dynamic linker can map it safely and that it
  * was built for this host. Every offset is checked against the size of the file before it is used;
- * nothing of the file is mapped or run. What is not covered: damage inside code, data or symbol
- * contents. */
+ * nothing of the file is run. What is not covered: damage inside code, data or symbol contents. */
 #include <plugin/elf_int.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64
 #define OWN_RELATIVE R_X86_64_RELATIVE
+#define OWN_IRELATIVE R_X86_64_IRELATIVE
 #elif defined(__aarch64__)
 #define OWN_MACHINE EM_AARCH64
 #define OWN_RELATIVE R_AARCH64_RELATIVE
+#define OWN_IRELATIVE R_AARCH64_IRELATIVE
 #else
 #error "expected x86-64 or arm64"
 #endif
 
 #define SEGMENT_MAX (1ULL << 32) /* in memory */
 
-bool elf_read_at(const struct elf *e, uint64_t at, void *ret, size_t len)
-{
-    size_t got = 0;
-    ssize_t n;
-
-    if (at > e->size || len > e->size - at) {
-        return false;
-    }
-    while (got < len) {
-        n = pread(e->fd, (char *)ret + got, len - got, (off_t)(at + got));
-        if (n <= 0) {
-            return false;
-        }
-        got += (size_t)n;
-    }
-    return true;
-}
-
 static bool inside(uint64_t at, uint64_t len, uint64_t limit)
 {
     return at <= limit && len <= limit - at;
+}
+
+/* [at, at + len) of the file; NULL: it lies outside, or where no such thing may begin. */
+static const void *elf_at(const struct elf *e, uint64_t at, uint64_t len, size_t align)
+{
+    return at % align == 0 && inside(at, len, e->size) ? e->bytes + at : NULL;
 }
 
 int elf_beyond(struct elf *e, const char *what, uint64_t got, uint64_t expected)
@@ -74,28 +62,27 @@ static const char *machine_name(unsigned machine, char *ret, size_t cap)
 
 static int check_header(struct elf *e)
 {
-    const Elf64_Ehdr *h = &e->eh;
-    char start[16] = { 0 };
+    const Elf64_Ehdr *h = (const void *)e->bytes;
     char shown[80];
     char own[32];
-    size_t n = e->size < 16 ? (size_t)e->size : 16;
+    size_t n = e->size < EI_NIDENT ? (size_t)e->size : EI_NIDENT;
 
     if (n == 0) {
         return plugin_problem(e->c, FN_E_INVALID, "PLG906",
                               "not ELF, got an empty file; expected a shared object");
     }
-    if (!elf_read_at(e, 0, start, n) || n < 4 || memcmp(start, ELFMAG, SELFMAG) != 0) {
+    if (n < SELFMAG || memcmp(e->bytes, ELFMAG, SELFMAG) != 0) {
         return plugin_problem(e->c, FN_E_INVALID, "PLG906",
                               "not ELF, starts with %s; expected a shared object",
-                              plugin_quote(start, n, shown, sizeof(shown)));
+                              plugin_quote(e->bytes, n, shown, sizeof(shown)));
     }
-    if (n == 16 && start[EI_CLASS] == ELFCLASS32) {
+    if (n == EI_NIDENT && e->bytes[EI_CLASS] == ELFCLASS32) {
         return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
                               "wrong machine, got 32 bits; expected %s with 64 bits",
                               machine_name(OWN_MACHINE, own, sizeof(own)));
     }
-    if (!elf_read_at(e, 0, &e->eh, sizeof(e->eh))) {
-        return elf_beyond(e, "its header needs 64 bytes and ends early", sizeof(e->eh), e->size);
+    if (e->size < sizeof(*h)) {
+        return elf_beyond(e, "its header needs 64 bytes and ends early", sizeof(*h), e->size);
     }
     if (h->e_ident[EI_DATA] == ELFDATA2MSB) {
         return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
@@ -121,35 +108,33 @@ static int check_header(struct elf *e)
                               "not a shared object, got ELF type %u; expected %d", h->e_type,
                               ET_DYN);
     }
+    e->eh = h;
     return 0;
 }
 
 /* Section headers are the last thing in a file: they show most truncations. */
 static int check_tables(struct elf *e)
 {
-    const Elf64_Ehdr *h = &e->eh;
+    const Elf64_Ehdr *h = e->eh;
     uint64_t len = (uint64_t)h->e_phnum * sizeof(Elf64_Phdr);
+    uint64_t sections_len = (uint64_t)h->e_shnum * sizeof(Elf64_Shdr);
 
+    e->ph = elf_at(e, h->e_phoff, len, sizeof(uint64_t));
+    e->sh = elf_at(e, h->e_shoff, sections_len, sizeof(uint64_t));
     if (h->e_ehsize != sizeof(Elf64_Ehdr) || h->e_phentsize != sizeof(Elf64_Phdr)) {
         return elf_damaged(e, "its header gives wrong entry sizes");
     }
     if (h->e_phnum == 0 || h->e_phnum > PHDRS_MAX) {
         return elf_beyond(e, "number of program headers", h->e_phnum, PHDRS_MAX);
     }
-    if (h->e_phoff < sizeof(Elf64_Ehdr) || h->e_phoff % 8 != 0 ||
-        !inside(h->e_phoff, len, e->size)) {
+    if (h->e_phoff < sizeof(Elf64_Ehdr) || !e->ph) {
         return elf_beyond(e, "end of the program headers", h->e_phoff + len, e->size);
     }
     if (h->e_shoff != 0 && h->e_shentsize != sizeof(Elf64_Shdr)) {
         return elf_damaged(e, "its header gives wrong entry sizes");
     }
-    if (h->e_shoff != 0 &&
-        !inside(h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size)) {
-        return elf_beyond(e, "end of the section headers",
-                       h->e_shoff + (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size);
-    }
-    if (!elf_read_at(e, h->e_phoff, e->ph, (size_t)len)) {
-        return elf_damaged(e, "its program headers cannot be read");
+    if (!e->sh) {
+        return elf_beyond(e, "end of the section headers", h->e_shoff + sections_len, e->size);
     }
     return 0;
 }
@@ -187,13 +172,14 @@ static int check_load(struct elf *e, const Elf64_Phdr *p, const Elf64_Phdr *befo
     return 0;
 }
 
-/* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem). */
-const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem)
+/* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem), or
+ * NULL. */
+static const Elf64_Phdr *segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem)
 {
     const Elf64_Phdr *p;
     uint32_t i;
 
-    for (i = 0; i < e->eh.e_phnum; i++) {
+    for (i = 0; i < e->eh->e_phnum; i++) {
         p = &e->ph[i];
         if (p->p_type == PT_LOAD && vaddr >= p->p_vaddr &&
             inside(vaddr - p->p_vaddr, len, mem ? p->p_memsz : p->p_filesz)) {
@@ -203,11 +189,19 @@ const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t l
     return NULL;
 }
 
+/* The bytes of the file that lie there once it is loaded, or NULL. */
+static const void *loaded_at(const struct elf *e, uint64_t vaddr, uint64_t len, size_t align)
+{
+    const Elf64_Phdr *l = segment_at(e, vaddr, len, false);
+
+    return l ? elf_at(e, l->p_offset + (vaddr - l->p_vaddr), len, align) : NULL;
+}
+
 /* Segments that the dynamic linker looks into must lie where a loaded one puts them. */
 static int check_inner(struct elf *e, const Elf64_Phdr *p, const char *what)
 {
     bool mem = p->p_type == PT_TLS || p->p_type == PT_GNU_RELRO;
-    const Elf64_Phdr *l = elf_segment_at(e, p->p_vaddr, mem ? p->p_filesz : p->p_memsz, mem);
+    const Elf64_Phdr *l = segment_at(e, p->p_vaddr, mem ? p->p_filesz : p->p_memsz, mem);
 
     if (!inside(p->p_offset, p->p_filesz, e->size)) {
         return elf_beyond(e, what, p->p_offset + p->p_filesz, e->size);
@@ -234,7 +228,7 @@ static int check_section(struct elf *e, const Elf64_Shdr *sh)
     if (!(sh->sh_flags & SHF_ALLOC) || (sh->sh_flags & SHF_TLS) || sh->sh_size == 0) {
         return 0;
     }
-    l = elf_segment_at(e, sh->sh_addr, sh->sh_size, sh->sh_type == SHT_NOBITS);
+    l = segment_at(e, sh->sh_addr, sh->sh_size, sh->sh_type == SHT_NOBITS);
     if (!l || (sh->sh_type != SHT_NOBITS &&
                sh->sh_offset - l->p_offset != sh->sh_addr - l->p_vaddr)) {
         return elf_damaged(e, "its sections and segments disagree about addresses");
@@ -251,13 +245,10 @@ static int check_sections(struct elf *e)
     uint32_t i;
     int r;
 
-    if (e->eh.e_shoff == 0 || e->eh.e_shnum == 0 || e->eh.e_shnum > SHDRS_MAX) {
-        return elf_beyond(e, "number of section headers", e->eh.e_shnum, SHDRS_MAX);
+    if (e->eh->e_shoff == 0 || e->eh->e_shnum == 0 || e->eh->e_shnum > SHDRS_MAX) {
+        return elf_beyond(e, "number of section headers", e->eh->e_shnum, SHDRS_MAX);
     }
-    if (!elf_read_at(e, e->eh.e_shoff, e->sh, e->eh.e_shnum * sizeof(e->sh[0]))) {
-        return elf_damaged(e, "its section headers cannot be read");
-    }
-    for (i = 0; i < e->eh.e_shnum; i++) {
+    for (i = 0; i < e->eh->e_shnum; i++) {
         r = check_section(e, &e->sh[i]);
         if (r < 0) {
             return r;
@@ -288,7 +279,7 @@ static int check_segment(struct elf *e, const Elf64_Phdr *p)
         }
         return 0;
     case PT_PHDR:
-        if (p->p_offset != e->eh.e_phoff || p->p_filesz != e->eh.e_phnum * sizeof(e->ph[0])) {
+        if (p->p_offset != e->eh->e_phoff || p->p_filesz != e->eh->e_phnum * sizeof(e->ph[0])) {
             return elf_damaged(e, "its program headers disagree");
         }
         return check_inner(e, p, "its program headers are not inside a loaded segment");
@@ -304,7 +295,7 @@ static int check_segments(struct elf *e, const Elf64_Phdr **ret_dynamic)
     uint32_t i;
     int r;
 
-    for (i = 0; i < e->eh.e_phnum; i++) {
+    for (i = 0; i < e->eh->e_phnum; i++) {
         if (e->ph[i].p_type == PT_LOAD) {
             r = check_load(e, &e->ph[i], last);
             if (r < 0) {
@@ -316,7 +307,7 @@ static int check_segments(struct elf *e, const Elf64_Phdr **ret_dynamic)
     if (!last) {
         return elf_damaged(e, "nothing in it is loaded");
     }
-    for (i = 0; i < e->eh.e_phnum; i++) {
+    for (i = 0; i < e->eh->e_phnum; i++) {
         r = check_segment(e, &e->ph[i]);
         if (r < 0) {
             return r;
@@ -347,7 +338,7 @@ static uint32_t elf_count(const struct elf *e, int64_t tag)
     return n;
 }
 
-uint64_t elf_value(const struct elf *e, int64_t tag)
+static uint64_t elf_value(const struct elf *e, int64_t tag)
 {
     uint32_t i;
 
@@ -391,7 +382,7 @@ static bool is_section(const struct elf *e, uint64_t at, uint64_t len, bool whol
 {
     uint32_t i;
 
-    for (i = 0; i < e->eh.e_shnum; i++) {
+    for (i = 0; i < e->eh->e_shnum; i++) {
         if ((e->sh[i].sh_flags & SHF_ALLOC) && e->sh[i].sh_addr == at &&
             (!whole || e->sh[i].sh_size == len)) {
             return true;
@@ -419,7 +410,7 @@ static int check_dyn_addresses(struct elf *e)
         }
         len = rule->size_tag ? elf_value(e, rule->size_tag) : 0;
         len = len < rule->least ? rule->least : len;
-        l = elf_segment_at(e, at, len, rule->mem);
+        l = segment_at(e, at, len, rule->mem);
         if (!l || (l->p_flags & rule->flags) != rule->flags) {
             return elf_damaged(e, "an address in its dynamic section lies outside");
         }
@@ -436,10 +427,10 @@ static int check_dyn_addresses(struct elf *e)
 static bool relro_fits(const struct elf *e, const Elf64_Phdr *relro)
 {
     uint64_t end = relro->p_vaddr + relro->p_memsz;
-    const Elf64_Phdr *l = elf_segment_at(e, relro->p_vaddr, 0, true);
+    const Elf64_Phdr *l = segment_at(e, relro->p_vaddr, 0, true);
     uint32_t i;
 
-    for (i = 0; i < e->eh.e_shnum; i++) {
+    for (i = 0; i < e->eh->e_shnum; i++) {
         if ((e->sh[i].sh_flags & SHF_ALLOC) &&
             (e->sh[i].sh_addr == end || e->sh[i].sh_addr + e->sh[i].sh_size == end)) {
             return true;
@@ -453,7 +444,7 @@ static int check_relro(struct elf *e)
 {
     uint32_t i;
 
-    for (i = 0; i < e->eh.e_phnum; i++) {
+    for (i = 0; i < e->eh->e_phnum; i++) {
         if (e->ph[i].p_type == PT_GNU_RELRO &&
             !relro_fits(e, &e->ph[i])) {
             return elf_damaged(e, "the relro segment ends inside of a section");
@@ -516,7 +507,7 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
 /* The sections' word for where the symbols are must be the linker's, and the only one. */
 static int find_symbols(struct elf *e)
 {
-    for (uint32_t i = 0; i < e->eh.e_shnum; i++) {
+    for (uint32_t i = 0; i < e->eh->e_shnum; i++) {
         if (e->sh[i].sh_type == SHT_DYNSYM && e->symbols) {
             return elf_damaged(e, "two symbol tables");
         }
@@ -524,68 +515,57 @@ static int find_symbols(struct elf *e)
             e->symbols = &e->sh[i];
         }
     }
-    e->n_symbols = e->symbols ? e->symbols->sh_size / sizeof(Elf64_Sym) : 0;
-    if (e->n_symbols == 0 || e->n_symbols > SYMBOLS_MAX || !(e->symbols->sh_flags & SHF_ALLOC) ||
-        e->symbols->sh_addr != elf_value(e, DT_SYMTAB) || e->symbols->sh_link >= e->eh.e_shnum) {
+    e->n_syms = e->symbols ? e->symbols->sh_size / sizeof(Elf64_Sym) : 0;
+    e->syms = e->symbols ? elf_at(e, e->symbols->sh_offset, e->symbols->sh_size, sizeof(uint64_t))
+                         : NULL;
+    if (!e->syms || e->n_syms == 0 || e->n_syms > SYMBOLS_MAX ||
+        !(e->symbols->sh_flags & SHF_ALLOC) || e->symbols->sh_addr != elf_value(e, DT_SYMTAB)) {
         return elf_damaged(e, "its symbol table is not where it should be");
     }
     return 0;
 }
 
 /* Relocations are written by the dynamic linker without a look at where they point. */
-static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag)
+static bool relocation_is_good(struct elf *e, const Elf64_Rela *r)
 {
-    uint64_t at = elf_value(e, tag);
-    uint64_t len = elf_value(e, size_tag);
-    const Elf64_Phdr *l;
-    const Elf64_Phdr *target;
-    Elf64_Rela rela[64];
-    uint64_t relative = tag == DT_RELA ? elf_value(e, DT_RELACOUNT) : 0;
-    uint64_t done = 0;
-    uint64_t part;
-    size_t i;
+    const Elf64_Phdr *target = segment_at(e, r->r_offset, sizeof(uint64_t), true);
+    uint64_t type = ELF64_R_TYPE(r->r_info);
 
-    if (len == 0) {
-        return relative == 0 ? 0 : elf_damaged(e, "its count of relative relocations is wrong");
-    }
-    l = elf_segment_at(e, at, len, false);
-    if (!l || len % sizeof(Elf64_Rela) != 0 || len / sizeof(Elf64_Rela) > RELA_MAX) {
+    e->chooses |= type == OWN_IRELATIVE;
+    return target && (target->p_flags & PF_W) && ELF64_R_SYM(r->r_info) < e->n_syms &&
+           (type != OWN_RELATIVE || segment_at(e, (uint64_t)r->r_addend, 0, true));
+}
+
+/* The first `relative` ones are taken as relative without a look. */
+static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag, uint64_t relative)
+{
+    static const char wrong_count[] = "its count of relative relocations is wrong";
+    uint64_t len = elf_value(e, size_tag);
+    uint64_t n = len / sizeof(Elf64_Rela);
+    const Elf64_Rela *rela = loaded_at(e, elf_value(e, tag), len, sizeof(uint64_t));
+
+    if (len > 0 && (!rela || len % sizeof(*rela) != 0 || n > RELA_MAX)) {
         return elf_damaged(e, "relocations");
     }
-    while (done < len) {
-        part = len - done < sizeof(rela) ? len - done : sizeof(rela);
-        if (!elf_read_at(e, l->p_offset + (at - l->p_vaddr) + done, rela, (size_t)part)) {
-            return elf_damaged(e, "relocations");
+    for (uint64_t i = 0; i < n; i++) {
+        if (i < relative && ELF64_R_TYPE(rela[i].r_info) != OWN_RELATIVE) {
+            return elf_damaged(e, wrong_count);
         }
-        for (i = 0; i < part / sizeof(rela[0]); i++) {
-            target = elf_segment_at(e, rela[i].r_offset, 8, true);
-            /* The first ones are taken as relative without a look. */
-            if (relative > 0 && ELF64_R_TYPE(rela[i].r_info) != OWN_RELATIVE) {
-                return elf_damaged(e, "its count of relative relocations is wrong");
-            }
-            relative -= relative > 0;
-            if (!target || !(target->p_flags & PF_W) ||
-                ELF64_R_SYM(rela[i].r_info) >= e->n_symbols ||
-                (ELF64_R_TYPE(rela[i].r_info) == OWN_RELATIVE &&
-                 !elf_segment_at(e, (uint64_t)rela[i].r_addend, 0, true))) {
-                return elf_damaged(e, "a relocation points outside of its data");
-            }
+        if (!relocation_is_good(e, &rela[i])) {
+            return elf_damaged(e, "a relocation points outside of its data");
         }
-        done += part;
     }
-    return relative == 0 ? 0 : elf_damaged(e, "its count of relative relocations is wrong");
+    return relative <= n ? 0 : elf_damaged(e, wrong_count);
 }
 
 static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
 {
     uint64_t n = dynamic->p_filesz / sizeof(Elf64_Dyn);
-    const Elf64_Phdr *l;
-    char last = 1;
     uint32_t i;
     int r;
 
-    if (n == 0 || n > DYNS_MAX || dynamic->p_vaddr % 8 != 0 ||
-        !elf_read_at(e, dynamic->p_offset, e->dyn, (size_t)n * sizeof(Elf64_Dyn))) {
+    e->dyn = elf_at(e, dynamic->p_offset, n * sizeof(Elf64_Dyn), sizeof(uint64_t));
+    if (n == 0 || n > DYNS_MAX || !e->dyn) {
         return elf_beyond(e, "entries of its dynamic section", n, DYNS_MAX);
     }
     while (e->n_dyn < n && e->dyn[e->n_dyn].d_tag != DT_NULL) {
@@ -613,28 +593,15 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
     if (r < 0) {
         return r;
     }
-    l = elf_segment_at(e, elf_value(e, DT_STRTAB), elf_value(e, DT_STRSZ), false);
-    if (!l || elf_value(e, DT_STRSZ) > STRTAB_MAX ||
-        !elf_read_at(e, l->p_offset + (elf_value(e, DT_STRTAB) - l->p_vaddr) +
-                        elf_value(e, DT_STRSZ) - 1, &last, 1) || last != '\0') {
+    e->strings_len = elf_value(e, DT_STRSZ);
+    e->strings = loaded_at(e, elf_value(e, DT_STRTAB), e->strings_len, 1);
+    if (!e->strings || e->strings_len > STRTAB_MAX || e->strings[e->strings_len - 1] != '\0') {
         return elf_damaged(e, "its string table has no end");
     }
     r = check_relro(e);
     r = r < 0 ? r : find_symbols(e);
-    r = r < 0 ? r : check_relocations(e, DT_RELA, DT_RELASZ);
-    return r < 0 ? r : check_relocations(e, DT_JMPREL, DT_PLTRELSZ);
-}
-
-const char *elf_text_at(const struct elf *e, uint64_t at, uint64_t limit, char *ret, size_t cap)
-{
-    size_t n = at < limit ? (limit - at < cap ? (size_t)(limit - at) : cap) : 0;
-
-    memset(ret, 0, cap);
-    if (n == 0 || !elf_read_at(e, at, ret, n)) {
-        ret[0] = '\0';
-    }
-    ret[cap - 1] = '\0';
-    return ret;
+    r = r < 0 ? r : check_relocations(e, DT_RELA, DT_RELASZ, elf_value(e, DT_RELACOUNT));
+    return r < 0 ? r : check_relocations(e, DT_JMPREL, DT_PLTRELSZ, 0);
 }
 
 int plugin_elf_open(struct elf *e)

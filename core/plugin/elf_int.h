@@ -16,32 +16,28 @@
 
 struct elf {
     struct plugin_check *c;
-    int fd;
+    const char *bytes; /* of the file, which does not change; aligned for any type */
     uint64_t size;
-    Elf64_Ehdr eh;
-    Elf64_Phdr ph[PHDRS_MAX];
-    Elf64_Shdr sh[SHDRS_MAX];
-    Elf64_Dyn dyn[DYNS_MAX];
+    /* what lies in it: */
+    const Elf64_Ehdr *eh;
+    const Elf64_Phdr *ph;
+    const Elf64_Shdr *sh;
+    const Elf64_Dyn *dyn;
     uint32_t n_dyn;
+    const char *strings; /* DT_STRTAB; ends with NUL */
+    uint64_t strings_len;
     const Elf64_Shdr *symbols; /* the one .dynsym */
-    uint64_t n_symbols;
+    const Elf64_Sym *syms;
+    uint64_t n_syms;
+    bool chooses; /* a relocation is computed by code of the file */
 };
 
-/* False when it lies outside of the file. */
-bool elf_read_at(const struct elf *e, uint64_t at, void *ret, size_t len);
 /* PLG906 "damaged or truncated ELF file: <what>". */
 int elf_damaged(struct elf *e, const char *what);
 /* The same: got a number; expected at most. */
 int elf_beyond(struct elf *e, const char *what, uint64_t got, uint64_t expected);
-/* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem), or
- * NULL. */
-const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem);
-uint64_t elf_value(const struct elf *e, int64_t tag);
-/* Reads headers, segments, sections and the dynamic section and judges them. */
+/* Judges headers, segments, sections and the dynamic section. */
 int plugin_elf_open(struct elf *e);
-/* A text of at most cap - 1 bytes in the file, `limit` its end. "" when it is none. */
-const char *elf_text_at(const struct elf *e, uint64_t at, uint64_t limit, char *ret,
-                            size_t cap);
 
 /* elf_names.c: libraries, symbols and flags; after the dynamic section was judged. */
 int plugin_elf_check_names(struct elf *e);

@@ -5,13 +5,11 @@
 
 #include <string.h>
 
-#define NAME_BYTES 256
+#define SHOWN_BYTES 256
 
 #if defined(__x86_64__)
-#define OWN_IRELATIVE R_X86_64_IRELATIVE
 #define OWN_LINKER "ld-linux-x86-64.so.2"
 #else
-#define OWN_IRELATIVE R_AARCH64_IRELATIVE
 #define OWN_LINKER "ld-linux-aarch64.so.1"
 #endif
 
@@ -45,20 +43,13 @@ static bool is_allowed(const struct plugin_host *h, const char *name)
 /* All of them are told, so that the operator need not come back for each. */
 static int check_libraries(struct elf *e)
 {
-    uint64_t table = elf_value(e, DT_STRTAB);
-    uint64_t size = elf_value(e, DT_STRSZ);
-    const Elf64_Phdr *l = elf_segment_at(e, table, size, false);
-    uint64_t base = l->p_offset + (table - l->p_vaddr);
-    char name[NAME_BYTES];
-    char shown[NAME_BYTES];
+    char shown[SHOWN_BYTES];
     int r = 0;
 
     for (uint32_t i = 0; i < e->n_dyn; i++) {
-        if (e->dyn[i].d_tag != DT_NEEDED) {
-            continue;
-        }
-        elf_text_at(e, base + e->dyn[i].d_un.d_val, base + size, name, sizeof(name));
-        if (!is_allowed(e->c->host, name)) {
+        const char *name = e->strings + e->dyn[i].d_un.d_val;
+
+        if (e->dyn[i].d_tag == DT_NEEDED && !is_allowed(e->c->host, name)) {
             r = plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
                                "needs library %s; expected the C library, libstdc++, libcrypto, "
                                "libjansson, or a name in plugins.libraries",
@@ -68,17 +59,16 @@ static int check_libraries(struct elf *e)
     return r;
 }
 
-static int check_symbol(struct elf *e, const Elf64_Sym *sym, uint64_t strings, uint64_t end)
+static int check_symbol(struct elf *e, const Elf64_Sym *sym)
 {
     bool unique = ELF64_ST_BIND(sym->st_info) == STB_GNU_UNIQUE;
     bool ifunc = ELF64_ST_TYPE(sym->st_info) == STT_GNU_IFUNC && sym->st_shndx != SHN_UNDEF;
-    char name[NAME_BYTES];
-    char shown[NAME_BYTES];
+    const char *name = sym->st_name < e->strings_len ? e->strings + sym->st_name : "";
+    char shown[SHOWN_BYTES];
 
     if (!unique && !ifunc) {
         return 0;
     }
-    elf_text_at(e, strings + sym->st_name, end, name, sizeof(name));
     plugin_quote(name, strlen(name), shown, sizeof(shown));
     return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
                           unique
@@ -89,60 +79,17 @@ static int check_symbol(struct elf *e, const Elf64_Sym *sym, uint64_t strings, u
                           shown);
 }
 
-/* The first one is told: a C++ file has hundreds of the kind, or none. */
-static int check_symbols(struct elf *e)
-{
-    const Elf64_Shdr *table = e->symbols;
-    const Elf64_Shdr *strings;
-    Elf64_Sym syms[64];
-    uint64_t n;
-    int r = 0;
-
-    strings = &e->sh[table->sh_link];
-    for (uint64_t at = 0; at < e->n_symbols && r == 0; at += n) {
-        n = e->n_symbols - at;
-        n = n < 64 ? n : 64;
-        if (!elf_read_at(e, table->sh_offset + at * sizeof(syms[0]), syms, n * sizeof(syms[0]))) {
-            return elf_damaged(e, "its symbol table");
-        }
-        for (uint64_t i = 0; i < n && r == 0; i++) {
-            r = check_symbol(e, &syms[i], strings->sh_offset,
-                             strings->sh_offset + strings->sh_size);
-        }
-    }
-    return r;
-}
-
-static int check_ifunc_relocations(struct elf *e, int64_t tag, int64_t size_tag)
-{
-    uint64_t at = elf_value(e, tag);
-    uint64_t n = elf_value(e, size_tag) / sizeof(Elf64_Rela);
-    const Elf64_Phdr *l = elf_segment_at(e, at, n * sizeof(Elf64_Rela), false);
-    Elf64_Rela rela[64];
-    uint64_t part;
-
-    for (uint64_t i = 0; l && i < n; i += part) {
-        part = n - i < 64 ? n - i : 64;
-        if (!elf_read_at(e, l->p_offset + (at - l->p_vaddr) + i * sizeof(rela[0]), rela,
-                         part * sizeof(rela[0]))) {
-            return elf_damaged(e, "relocations");
-        }
-        for (uint64_t k = 0; k < part; k++) {
-            if (ELF64_R_TYPE(rela[k].r_info) == OWN_IRELATIVE) {
-                return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
-                                      "chooses a function by code that runs while it is linked "
-                                      "(IFUNC); expected none");
-            }
-        }
-    }
-    return 0;
-}
-
 int plugin_elf_check_names(struct elf *e)
 {
     int r = check_libraries(e);
 
-    r = r < 0 ? r : check_symbols(e);
-    r = r < 0 ? r : check_ifunc_relocations(e, DT_RELA, DT_RELASZ);
-    return r < 0 ? r : check_ifunc_relocations(e, DT_JMPREL, DT_PLTRELSZ);
+    /* The first one is told: a C++ file has hundreds of the kind, or none. */
+    for (uint64_t i = 0; i < e->n_syms && r == 0; i++) {
+        r = check_symbol(e, &e->syms[i]);
+    }
+    return r < 0 || !e->chooses
+               ? r
+               : plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                                "chooses a function by code that runs while it is linked (IFUNC); "
+                                "expected none");
 }

@@ -1,7 +1,6 @@
 /* A file as a whole, and the note that says what it was built for. */
 #include <plugin/elf_int.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 /* 1 = found, 0 = not here, < 0 = damaged. */
@@ -11,15 +10,14 @@ static int scan_notes(struct elf *e, const Elf64_Phdr *p, struct fn_note *ret)
     uint64_t at = 0;
     uint64_t name_len;
     uint64_t desc_len;
+    const char *notes = e->bytes + p->p_offset;
     Elf64_Nhdr nh;
 
     if (p->p_filesz > NOTES_MAX) {
         return elf_beyond(e, "size of a note segment", p->p_filesz, NOTES_MAX);
     }
     while (p->p_filesz - at >= sizeof(nh)) {
-        if (!elf_read_at(e, p->p_offset + at, &nh, sizeof(nh))) {
-            return elf_damaged(e, "a note cannot be read");
-        }
+        memcpy(&nh, notes + at, sizeof(nh));
         name_len = ((uint64_t)nh.n_namesz + align - 1) & ~(align - 1);
         desc_len = ((uint64_t)nh.n_descsz + align - 1) & ~(align - 1);
         if (sizeof(nh) + name_len + nh.n_descsz > p->p_filesz - at) {
@@ -27,8 +25,8 @@ static int scan_notes(struct elf *e, const Elf64_Phdr *p, struct fn_note *ret)
                            p->p_filesz);
         }
         if (nh.n_namesz == 4 && nh.n_type == FN_NOTE_TYPE && nh.n_descsz >= 8 && align == 4 &&
-            elf_read_at(e, p->p_offset + at, ret, sizeof(*ret)) &&
-            memcmp(ret->name, FN_NOTE_OWNER, 4) == 0) {
+            memcmp(notes + at + sizeof(nh), FN_NOTE_OWNER, 4) == 0) {
+            memcpy(ret, notes + at, sizeof(*ret));
             return 1;
         }
         at += sizeof(nh) + name_len + desc_len;
@@ -44,7 +42,7 @@ static int find_note(struct elf *e, struct fn_note *ret)
     uint32_t i;
     int r;
 
-    for (i = 0; i < e->eh.e_phnum; i++) {
+    for (i = 0; i < e->eh->e_phnum; i++) {
         if (e->ph[i].p_type == PT_NOTE) {
             r = scan_notes(e, &e->ph[i], ret);
             if (r != 0) {
@@ -57,24 +55,11 @@ static int find_note(struct elf *e, struct fn_note *ret)
                           "with FN_PLUGIN_DEFINE");
 }
 
-int plugin_elf_check(struct plugin_check *c, int fd, uint64_t size, struct fn_note *ret_note)
+int plugin_elf_check(struct plugin_check *c, const void *bytes, uint64_t size)
 {
-    struct elf *e = calloc(1, sizeof(*e));
-    struct fn_note note;
-    int r;
+    struct elf e = { .c = c, .bytes = bytes, .size = size };
+    int r = plugin_elf_open(&e);
 
-    if (!e) {
-        return plugin_problem(c, FN_E_EXHAUSTED, "PLG901", "no memory to read it");
-    }
-    e->c = c;
-    e->fd = fd;
-    e->size = size;
-    r = plugin_elf_open(e);
-    r = r < 0 ? r : plugin_elf_check_names(e);
-    r = r < 0 ? r : find_note(e, &note);
-    free(e);
-    if (r == 0) {
-        *ret_note = note;
-    }
-    return r;
+    r = r < 0 ? r : plugin_elf_check_names(&e);
+    return r < 0 ? r : find_note(&e, &c->note);
 }

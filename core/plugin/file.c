@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int check_symbol(struct plugin_check *c, void *handle,
@@ -148,7 +149,7 @@ static int check_signature(struct plugin_check *c, struct plugin_file *f)
     enum plugin_signed verdict;
     uint32_t key = 0;
     const char *name;
-    int r = plugin_signature_check(c, f->path, f->fd, f->size, &verdict, &key);
+    int r = plugin_signature_check(c, f, &verdict, &key);
 
     if (r < 0) {
         return r;
@@ -169,14 +170,13 @@ static int check_signature(struct plugin_check *c, struct plugin_file *f)
  * libraries. */
 static int judge_again(struct plugin_check *c, struct plugin_file *f)
 {
-    struct fn_note note;
     int r = check_pin(c, f->sha256);
 
     if (r < 0 || f->policy == c->host->n_policies) {
         return r;
     }
     r = check_signature(c, f);
-    r = r < 0 ? r : plugin_elf_check(c, f->fd, f->size, &note);
+    r = r < 0 ? r : plugin_elf_check(c, f->bytes, f->size);
     if (r == 0) {
         f->policy = c->host->n_policies;
         plugin_taint(f);
@@ -207,25 +207,25 @@ static int try_out(struct plugin_check *c, const struct plugin_file *f)
 
 static int check_bytes(struct plugin_check *c, struct plugin_file *f)
 {
-    struct fn_note note;
-    int r = plugin_seal_hash(c, f->fd, f->size, f->sha256);
+    int r = plugin_seal_hash(c, f->bytes, f->size, f->sha256);
 
     r = r < 0 ? r : check_pin(c, f->sha256);
     r = r < 0 ? r : check_signature(c, f);
-    r = r < 0 ? r : plugin_elf_check(c, f->fd, f->size, &note);
-    if (r == 0) {
-        c->note = note;
-        r = plugin_check_abi(c, "", note.abi_major, note.host_minor_min);
-    }
+    r = r < 0 ? r : plugin_elf_check(c, f->bytes, f->size);
+    r = r < 0 ? r : plugin_check_abi(c, "", c->note.abi_major, c->note.host_minor_min);
     return r < 0 ? r : try_out(c, f);
 }
 
 /* The descriptor of what was mapped stays open, see seal.c. */
-static void file_forget(struct plugin_file *f)
+void plugin_file_free(struct plugin_file *f)
 {
+    if (f->bytes) {
+        munmap(f->bytes, f->size);
+    }
     if (f->fd >= 0 && !f->handle) {
         close(f->fd);
     }
+    free(f->factories);
     free(f->path);
     free(f);
 }
@@ -258,7 +258,7 @@ static struct plugin_file *find_bytes(struct plugin_check *c, struct plugin_file
 {
     struct plugin_file *old = find_path(c->host, fresh->path);
 
-    return old && plugin_seal_hash(c, fresh->fd, fresh->size, fresh->sha256) == 0 &&
+    return old && plugin_seal_hash(c, fresh->bytes, fresh->size, fresh->sha256) == 0 &&
                    strcmp(old->sha256, fresh->sha256) == 0
                ? old
                : NULL;
@@ -279,18 +279,18 @@ static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st
     f->round = c->host->round;
     f->policy = c->host->n_policies;
     take_stat(f, st);
-    f->fd = plugin_seal_copy(c, fd, st);
+    f->fd = plugin_seal_copy(c, fd, st, &f->bytes);
     old = f->fd < 0 ? NULL : find_bytes(c, f);
     if (old) {
         take_stat(old, st);
-        file_forget(f);
+        plugin_file_free(f);
         *ret = old;
         return judge_again(c, old);
     }
     r = f->fd < 0 ? f->fd : check_bytes(c, f);
     r = r < 0 ? r : file_load(c, f);
     if (r < 0) {
-        file_forget(f);
+        plugin_file_free(f);
         return r;
     }
     list_file(f);

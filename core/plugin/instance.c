@@ -46,9 +46,7 @@ void plugin_host_destroy(struct plugin_host *h)
     plugin_health_close(h);
     while ((f = LIST_FIRST(&h->files))) {
         LIST_REMOVE(f, link);
-        free(f->factories);
-        free(f->path);
-        free(f);
+        plugin_file_free(f);
     }
     plugin_policy_free(h);
     buf_finish(&h->summary);

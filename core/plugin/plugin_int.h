@@ -34,7 +34,7 @@ struct plugin_check {
     struct fn_error *first; /* its text; may be NULL */
     const char *pin;        /* expected SHA-256, may be NULL */
     struct plugin_mem *mem; /* what may be read; set once the file is mapped */
-    struct fn_note note;
+    struct fn_note note;    /* what it was built for; set once its bytes are judged */
     char built_for[64]; /* versions of the table under test: "placer 1.1" */
     char offered[16];
 };
@@ -65,16 +65,17 @@ int plugin_path_open(struct plugin_check *c, struct plugin_stat *ret);
 
 /* ---- elf.c: the file before any of its code runs --------------------------------------------- */
 
-/* 0 and the ABI note, or < 0 with a problem. Reads with pread() only; `fd` must not change
- * meanwhile. */
-int plugin_elf_check(struct plugin_check *c, int fd, uint64_t size, struct fn_note *ret_note);
+/* 0 and the note in c->note, or < 0 with a problem. The bytes are aligned for any type. */
+int plugin_elf_check(struct plugin_check *c, const void *bytes, uint64_t size);
 
 /* ---- seal.c: what was checked is what runs --------------------------------------------------- */
 
-/* Copies the open file into a sealed memfd. Returns its descriptor or < 0. */
-int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *st);
-/* SHA-256 of a sealed copy as 64 hex digits and NUL. */
-int plugin_seal_hash(struct plugin_check *c, int fd, uint64_t size, char ret[65]);
+/* Copies the open file into a sealed memfd, which is mapped at *ret_bytes. Returns its descriptor
+ * or < 0. */
+int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *st,
+                     void **ret_bytes);
+/* SHA-256 as 64 hex digits and NUL. */
+int plugin_seal_hash(struct plugin_check *c, const void *bytes, uint64_t size, char ret[65]);
 /* "/proc/<pid>/fd/<n>", which debuggers can open too. */
 void plugin_seal_name(int fd, char ret[64]);
 
@@ -91,7 +92,7 @@ int plugin_keys_load(const char *const *paths, uint32_t n, struct plugin_key **r
                      struct fn_error *reterr);
 void plugin_keys_free(struct plugin_key *keys, uint32_t n);
 /* Judges "<path>.sig" over the sealed copy. *ret_key is the index of the key. */
-int plugin_signature_check(struct plugin_check *c, const char *path, int fd, uint64_t size,
+int plugin_signature_check(struct plugin_check *c, const struct plugin_file *f,
                            enum plugin_signed *ret, uint32_t *ret_key);
 
 /* ---- trial.c --------------------------------------------------------------------------------- */
@@ -187,7 +188,6 @@ int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct f
 /* All factories; problems are collected. *ret_factories is malloc'd. */
 int plugin_factories_check(struct plugin_check *c, const struct fn_manifest *m,
                            struct plugin_factory **ret_factories, uint32_t *ret_n);
-struct plugin_file;
 /* Of those that were checked; NULL when it offers none such. */
 const struct fn_factory *plugin_factory_find(const struct plugin_file *f, const char *kind,
                                              const char *name);
@@ -219,6 +219,7 @@ struct plugin_file {
     uint64_t round; /* of the last configuration that named it */
     uint64_t size;
     int fd; /* of the sealed copy; stays open: its number is the name that the linker knows */
+    void *bytes; /* of it, to be read */
     char sha256[65];
     char signature[80];
     bool tainted;      /* not signed, with keys */
@@ -340,6 +341,9 @@ struct plugin {
     char first_bad[PLUGIN_ANSWER_WHAT_MAX]; /* under the host's lock */
     struct log_gate log_gate; /* lines that it writes */
 };
+
+/* file.c: but for what is mapped */
+void plugin_file_free(struct plugin_file *f);
 
 /* policy.c */
 void plugin_policy_free(struct plugin_host *h);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -92,7 +93,8 @@ static int seal_copy(struct plugin_check *c, int from, int to, uint64_t size)
     return 0;
 }
 
-int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *st)
+int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *st,
+                     void **ret_bytes)
 {
     int to = create_memfd(st->path);
     int r;
@@ -105,6 +107,11 @@ int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *s
         fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
         r = no_copy(c, "its copy cannot be sealed");
     }
+    *ret_bytes = NULL;
+    if (r == 0 && st->size > 0) {
+        *ret_bytes = mmap(NULL, st->size, PROT_READ, MAP_PRIVATE, to, 0);
+        r = *ret_bytes == MAP_FAILED ? no_copy(c, "its copy cannot be read") : 0;
+    }
     if (r < 0) {
         close(to);
         return r;
@@ -112,22 +119,11 @@ int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *s
     return to;
 }
 
-int plugin_seal_hash(struct plugin_check *c, int fd, uint64_t size, char ret[65])
+int plugin_seal_hash(struct plugin_check *c, const void *bytes, uint64_t size, char ret[65])
 {
-    void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    unsigned char hash[32];
-    unsigned n = 0;
-    bool good;
+    unsigned char hash[SHA256_DIGEST_LENGTH];
 
-    if (data == MAP_FAILED) {
-        return no_copy(c, "its copy cannot be read");
-    }
-    good =
-        EVP_Digest(size ? data : "", size, hash, &n, EVP_sha256(), NULL) == 1 && n == sizeof(hash);
-    if (size) {
-        munmap(data, size);
-    }
-    if (!good) {
+    if (EVP_Digest(size ? bytes : "", size, hash, NULL, EVP_sha256(), NULL) != 1) {
         return plugin_problem(c, FN_E_INTERNAL, "PLG919", "SHA-256 is not available");
     }
     for (size_t i = 0; i < sizeof(hash); i++) {

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -131,19 +130,14 @@ static bool verify(const struct plugin_key *key, const unsigned char sig[SIGNATU
 }
 
 /* Index of the key that made `sig`, or n_keys. */
-static uint32_t find_key(const struct plugin_host *h, const unsigned char sig[SIGNATURE_BYTES],
-                         int fd, uint64_t size)
+static uint32_t find_key(const struct plugin_file *f, const unsigned char sig[SIGNATURE_BYTES])
 {
-    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    const struct plugin_host *h = f->host;
     uint32_t i = 0;
 
-    if (data == MAP_FAILED) {
-        return h->n_keys;
-    }
-    while (i < h->n_keys && !verify(&h->keys[i], sig, data, size)) {
+    while (i < h->n_keys && !verify(&h->keys[i], sig, f->bytes, f->size)) {
         i++;
     }
-    munmap(data, size);
     return i;
 }
 
@@ -157,7 +151,7 @@ static const char *key_words(const struct plugin_host *h, char *ret, size_t cap)
     return ret;
 }
 
-int plugin_signature_check(struct plugin_check *c, const char *path, int fd, uint64_t size,
+int plugin_signature_check(struct plugin_check *c, const struct plugin_file *f,
                            enum plugin_signed *ret, uint32_t *ret_key)
 {
     unsigned char sig[SIGNATURE_BYTES];
@@ -172,7 +166,7 @@ int plugin_signature_check(struct plugin_check *c, const char *path, int fd, uin
         return 0;
     }
     key_words(c->host, keys, sizeof(keys));
-    snprintf(name, sizeof(name), "%s.sig", path);
+    snprintf(name, sizeof(name), "%s.sig", f->path);
     n = read_small(name, data, sizeof(data), &st);
     if (n < 0 && errno == ENOENT) {
         *ret = PLUGIN_UNSIGNED;
@@ -192,7 +186,7 @@ int plugin_signature_check(struct plugin_check *c, const char *path, int fd, uin
                               "signature %s, got %zd bytes; expected 64 bytes, or these in base64",
                               name, n);
     }
-    *ret_key = find_key(c->host, sig, fd, size);
+    *ret_key = find_key(f, sig);
     if (*ret_key == c->host->n_keys) {
         return plugin_problem(c, FN_E_PERMISSION, "PLG918",
                               "signature %s is not one of this file; expected one by %s", name,
