@@ -20,8 +20,8 @@ struct giver {
 };
 
 /* near: what was probably meant, or NULL. */
-static int bind_refuse_near(const struct giver *g, const struct fn_opt *o, const char *got,
-                            const char *near)
+static int bind_refuse(const struct giver *g, const struct fn_opt *o, const char *got,
+                       const char *near)
 {
     struct buf rule = BUF_INIT(RULE_MAX);
 
@@ -33,21 +33,16 @@ static int bind_refuse_near(const struct giver *g, const struct fn_opt *o, const
     return FN_E_INVALID;
 }
 
-static int bind_refuse(const struct giver *g, const struct fn_opt *o, const char *got)
-{
-    return bind_refuse_near(g, o, got, NULL);
-}
-
 static bool in_bounds(const struct fn_opt *o, int64_t n)
 {
     return (o->min == 0 && o->max == 0) || (n >= o->min && n <= o->max);
 }
 
-static bool is_choice(const char *choices, const char *word)
+bool opt_is_choice(const struct fn_opt *o, const char *word)
 {
     size_t len = strlen(word);
 
-    for (const char *at = choices; *at;) {
+    for (const char *at = o->choices; *at;) {
         size_t n = strcspn(at, "|");
 
         if (n == len && n > 0 && memcmp(at, word, n) == 0) {
@@ -58,11 +53,10 @@ static bool is_choice(const char *choices, const char *word)
     return false;
 }
 
-/* 0 and the number of an INT, DURATION, BYTES or BOOL option. */
-static int parse_number(const struct fn_opt *o, const char *text, int64_t *ret)
+int opt_number(const struct fn_opt *o, const char *text, int64_t *ret)
 {
-    bool flag;
-    int r;
+    bool flag = false;
+    int r = 0;
 
     switch (o->type) {
     case FN_OPT_INT:
@@ -71,17 +65,18 @@ static int parse_number(const struct fn_opt *o, const char *text, int64_t *ret)
     case FN_OPT_DURATION:
         r = conf_parse_duration(text, ret);
         if (r == 0 && *ret < 0 && o->min >= 0) {
-            r = FN_E_INVALID; /* "never" only where the table says so */
+            r = FN_E_RANGE; /* "never" only where the table says so */
         }
         break;
     case FN_OPT_BYTES:
         r = conf_parse_bytes(text, ret);
         break;
+    case FN_OPT_STR:
+        *ret = (int64_t)strlen(text);
+        break;
     default:
         r = conf_parse_bool(text, &flag);
-        if (r == 0) {
-            *ret = flag;
-        }
+        *ret = flag;
         return r;
     }
     return r == 0 && !in_bounds(o, *ret) ? FN_E_RANGE : r;
@@ -107,7 +102,7 @@ static const char *near_number(const struct fn_opt *o, const char *text, char *r
     } else {
         return NULL;
     }
-    return parse_number(o, ret, &n) == 0 ? ret : NULL;
+    return opt_number(o, ret, &n) == 0 ? ret : NULL;
 }
 
 static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char *text,
@@ -115,24 +110,24 @@ static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char 
 {
     void *field = conf_field(v, o);
     char near[NEAR_MAX];
-    int64_t n;
+    const char *copy;
+    int64_t n = 0;
 
-    if (o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE) {
-        const char *copy = arena_strdup(&v->texts->arena, text);
-
-        if (o->type == FN_OPT_CHOICE && !is_choice(o->choices, text)) {
-            return bind_refuse_near(g, o, conf_quote(text), conf_nearest_choice(text, o->choices));
-        }
-        if (!copy || (o->type == FN_OPT_STR && !in_bounds(o, (int64_t)strlen(text)))) {
-            return bind_refuse(g, o, conf_quote(text));
-        }
-        memcpy(field, &copy, sizeof(copy));
+    if (o->type == FN_OPT_CHOICE && !opt_is_choice(o, text)) {
+        return bind_refuse(g, o, conf_quote(text), conf_nearest_choice(text, o->choices));
+    }
+    if (o->type != FN_OPT_CHOICE && opt_number(o, text, &n) < 0) {
+        return bind_refuse(g, o, conf_quote(text), near_number(o, text, near, sizeof(near)));
+    }
+    if (!conf_is_text(o)) {
+        conf_put_number(o, field, n);
         return 0;
     }
-    if (parse_number(o, text, &n) < 0) {
-        return bind_refuse_near(g, o, conf_quote(text), near_number(o, text, near, sizeof(near)));
+    copy = arena_strdup(&v->texts->arena, text);
+    if (!copy) {
+        return bind_refuse(g, o, conf_quote(text), NULL);
     }
-    conf_put_number(o, field, n);
+    memcpy(field, &copy, sizeof(copy));
     return 0;
 }
 
@@ -145,7 +140,7 @@ static int set_list(struct conf_values *v, const struct fn_opt *o, const char *c
 
     if (!in_bounds(o, (int64_t)n)) {
         snprintf(got, sizeof(got), "%llu items", (unsigned long long)n);
-        return bind_refuse(g, o, got);
+        return bind_refuse(g, o, got, NULL);
     }
     memcpy(conf_field(v, o), &list, sizeof(list));
     return 0;
@@ -178,8 +173,8 @@ static int set_list_node(struct conf_values *v, const struct fn_opt *o,
 
     for (const struct conf_node *i = list->first; i; i = i->next) {
         if (i->type != CONF_SCALAR) {
-            return bind_refuse(g, o,
-                               i->type == CONF_MAP ? "a map in the list" : "a list in the list");
+            return bind_refuse(
+                g, o, i->type == CONF_MAP ? "a map in the list" : "a list in the list", NULL);
         }
         n++;
     }
@@ -212,7 +207,8 @@ static int set_node(struct conf_values *v, const struct fn_opt *o, const struct 
     return bind_refuse(g, o,
                        n->type == CONF_MAP    ? "a map"
                        : n->type == CONF_LIST ? "a list"
-                                              : conf_quote(n->text));
+                                              : conf_quote(n->text),
+                       NULL);
 }
 
 /* `key:` with nothing behind it says nothing. */
@@ -221,15 +217,12 @@ static bool is_absent(const struct conf_node *n)
     return n->type == CONF_SCALAR && !n->quoted && n->text[0] == '\0';
 }
 
-static const struct fn_opt *opt_find(const struct conf_values *v, const char *key, uint32_t *ret_i)
+const struct fn_opt *opt_find(const struct fn_opt *rows, const char *key)
 {
-    for (uint32_t i = 0; i < v->n_opts; i++) {
-        if (strcmp(v->opts[i].key, key) == 0) {
-            *ret_i = i;
-            return &v->opts[i];
-        }
+    while (rows->key && strcmp(rows->key, key) != 0) {
+        rows++;
     }
-    return NULL;
+    return rows->key ? rows : NULL;
 }
 
 static bool is_word(const char *const *words, const char *word)
@@ -250,8 +243,8 @@ void conf_unknown_key(const struct conf *c, const struct conf_node *n, const cha
     const char *near = conf_nearest(n->key, known);
 
     if (owner) {
-        conf_problem(p, "CFG702", where, "unknown key %s; it belongs to %s", conf_quote(n->key),
-                     owner);
+        conf_problem(p, "CFG702", where, "unknown key %s; it belongs to %s%s", conf_quote(n->key),
+                     *owner ? owner : "the top level", *owner ? ":" : "");
     } else if (near) {
         conf_problem(p, "CFG702", where, "unknown key %s; did you mean \"%s\"?", conf_quote(n->key),
                      near);
@@ -351,11 +344,11 @@ void opt_defaults(const struct opt_table *table, void *ret)
         void *field = (char *)ret + o->offset;
         int64_t n = 0;
 
-        if (o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE) {
+        if (conf_is_text(o)) {
             memcpy(field, &o->dflt, sizeof(o->dflt));
         } else if (o->type == FN_OPT_STRLIST) {
             memset(field, 0, sizeof(struct fn_strlist));
-        } else if (!o->dflt || parse_number(o, o->dflt, &n) == 0) {
+        } else if (!o->dflt || opt_number(o, o->dflt, &n) == 0) {
             conf_put_number(o, field, n);
         }
     }
@@ -365,8 +358,7 @@ static void set_from_map(struct conf_values *v, struct conf *c, const struct con
                          const char *const *skip, struct conf_problems *p)
 {
     for (const struct conf_node *n = map->first; n; n = n->next) {
-        uint32_t i;
-        const struct fn_opt *o = opt_find(v, n->key, &i);
+        const struct fn_opt *o = opt_find(v->opts, n->key);
         struct giver g = { "CFG704", NULL, n->key, p };
 
         if (!o) {
@@ -382,7 +374,7 @@ static void set_from_map(struct conf_values *v, struct conf *c, const struct con
         if (!n->refused) {
             set_node(v, o, n, &g);
         }
-        v->source[i] = arena_strdup(&v->texts->arena, conf_where(c, n));
+        v->source[o - v->opts] = arena_strdup(&v->texts->arena, g.where);
     }
 }
 
@@ -390,13 +382,12 @@ int conf_override(struct conf_values *v, const char *key, const char *where, con
                   struct conf_problems *p)
 {
     struct giver g = { "CFG706", NULL, where, p };
-    uint32_t i;
-    const struct fn_opt *o = opt_find(v, key, &i);
+    const struct fn_opt *o = opt_find(v->opts, key);
 
     if (!o) {
         return FN_E_NOT_FOUND;
     }
-    v->source[i] = arena_strdup(&v->texts->arena, where);
+    v->source[o - v->opts] = arena_strdup(&v->texts->arena, where);
     return set_text(v, o, text, &g);
 }
 
@@ -490,59 +481,82 @@ int conf_bind(struct conf *c, struct conf_node *map, const char *what, const str
     return conf_bind_with(c, map, what, opts, conf_size, skip, NULL, ret_values, p);
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing, copying ---------------------------------------------------------------------- */
 
-static bool same_text(const char *a, const char *b)
+bool conf_same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static bool same_list(const void *at, const void *bt)
+static const char *text_in(const struct fn_opt *o, const void *s)
 {
-    struct fn_strlist a, b;
+    const char *text;
 
-    memcpy(&a, at, sizeof(a));
-    memcpy(&b, bt, sizeof(b));
-    if (a.n != b.n) {
-        return false;
-    }
-    for (uint64_t i = 0; i < a.n; i++) {
-        if (strcmp(a.items[i], b.items[i]) != 0) {
-            return false;
-        }
-    }
-    return true;
+    memcpy(&text, (const char *)s + o->offset, sizeof(text));
+    return text;
 }
 
-bool conf_same_option(const struct conf_values *a, const struct conf_values *b, uint32_t i)
+static struct fn_strlist list_in(const struct fn_opt *o, const void *s)
 {
-    const struct fn_opt *o = &a->opts[i];
-    const void *at = conf_field(a, o);
-    const void *bt = conf_field(b, o);
-    const char *a_text, *b_text;
+    struct fn_strlist list;
 
-    switch (o->type) {
-    case FN_OPT_STR:
-    case FN_OPT_CHOICE:
-        memcpy(&a_text, at, sizeof(a_text));
-        memcpy(&b_text, bt, sizeof(b_text));
-        return same_text(a_text, b_text);
-    case FN_OPT_STRLIST:
-        return same_list(at, bt);
-    default:
-        return conf_number(o, at) == conf_number(o, bt);
+    memcpy(&list, (const char *)s + o->offset, sizeof(list));
+    return list;
+}
+
+static bool same_list(struct fn_strlist a, struct fn_strlist b)
+{
+    bool same = a.n == b.n;
+
+    for (uint64_t i = 0; same && i < a.n; i++) {
+        same = strcmp(a.items[i], b.items[i]) == 0;
     }
+    return same;
+}
+
+bool opt_same(const struct fn_opt *o, const void *a, const void *b)
+{
+    if (o->type == FN_OPT_STRLIST) {
+        return same_list(list_in(o, a), list_in(o, b));
+    }
+    return conf_is_text(o) ? conf_same_text(text_in(o, a), text_in(o, b))
+                           : conf_number(o, (const char *)a + o->offset) ==
+                                 conf_number(o, (const char *)b + o->offset);
 }
 
 bool conf_same(const struct conf_values *a, const struct conf_values *b)
 {
-    if (!a || !b || a->opts != b->opts) {
-        return a == b;
+    bool same = a == b || (a && b && a->opts == b->opts);
+
+    for (uint32_t i = 0; same && a && i < a->n_opts; i++) {
+        same = opt_same(&a->opts[i], a->data, b->data);
     }
-    for (uint32_t i = 0; i < a->n_opts; i++) {
-        if (!conf_same_option(a, b, i)) {
-            return false;
+    return same;
+}
+
+static void copy_list(const struct fn_opt *o, void *to, struct arena *a)
+{
+    struct fn_strlist list = list_in(o, to);
+    const char **items = arena_alloc(a, (list.n + 1) * sizeof(*items));
+
+    for (uint64_t i = 0; items && i < list.n; i++) {
+        items[i] = arena_strdup(a, list.items[i]);
+    }
+    list.items = items;
+    memcpy((char *)to + o->offset, &list, sizeof(list));
+}
+
+bool opt_copy(const struct fn_opt *rows, void *to, struct arena *a)
+{
+    for (const struct fn_opt *o = rows; o->key; o++) {
+        const char *text = conf_is_text(o) ? text_in(o, to) : NULL;
+
+        if (o->type == FN_OPT_STRLIST) {
+            copy_list(o, to, a);
+        } else if (text) {
+            text = arena_strdup(a, text);
+            memcpy((char *)to + o->offset, &text, sizeof(text));
         }
     }
-    return true;
+    return !a->failed;
 }

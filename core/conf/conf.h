@@ -26,18 +26,17 @@ struct conf_problems {
 
 void conf_problems_init(struct conf_problems *p);
 void conf_problems_finish(struct conf_problems *p);
+/* What keeps a node from starting; what does not, unless p->strict: "CFG710 <where>: warning:
+ * <text>"; and what is worth a line and never a mistake: "note:". */
+enum conf_weight { CONF_PROBLEM, CONF_WARNING, CONF_NOTE };
 /* Adds a line "CFG702 <where>: <text>"; without "<where>: " when where is NULL, without the code
  * when code is NULL; not one that was told already. Beyond CONF_PROBLEMS_MAX they are only
  * counted. */
-void conf_problem(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                  ...) __attribute__((format(printf, 4, 5)));
-/* The same for what does not keep a node from starting, unless p->strict: "CFG710 <where>: warning:
- * <text>". */
-void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                  ...) __attribute__((format(printf, 4, 5)));
-/* The same for what is worth a line and never a mistake: "note:". */
-void conf_note(struct conf_problems *p, const char *code, const char *where, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void conf_say(struct conf_problems *p, enum conf_weight weight, const char *code,
+              const char *where, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+#define conf_problem(p, code, ...) conf_say((p), CONF_PROBLEM, (code), __VA_ARGS__)
+#define conf_warning(p, code, ...) conf_say((p), CONF_WARNING, (code), __VA_ARGS__)
+#define conf_note(p, code, ...)    conf_say((p), CONF_NOTE, (code), __VA_ARGS__)
 /* What stayed below a problem, lines of p->text, goes to the log: a note for information. */
 void conf_log_warnings(const char *text);
 /* "text" with quotes, escaped, cut at 64 bytes, NULL as ""; one of 4 rotating buffers. */
@@ -69,8 +68,8 @@ int conf_load(const char *path, struct conf **ret, struct conf_problems *p);
 int conf_parse(const char *name, const char *text, size_t len, struct conf **ret,
                struct conf_problems *p);
 void conf_destroy(struct conf *c);           /* NULL ok */
-/* belongs() says which part of the file has a key that is unknown where it stands, or NULL. c: NULL
- * ok. */
+/* belongs() says which section of the file, "" = the top level, has a key that is unknown where it
+ * stands, or NULL. c: NULL ok. */
 void conf_set_owner(struct conf *c, const char *(*belongs)(const char *key));
 struct conf_node *conf_root(struct conf *c); /* a map; NULL when the file has no content */
 /* NULL when absent, or when map is NULL or no map. */
@@ -135,9 +134,9 @@ int conf_parse_bool(const char *text, bool *ret);
 /* Nearest known word (edit distance <= 2 or a third of the length), or NULL. */
 const char *conf_nearest(const char *word, const char *const *known);
 
-/* Whether option i has the same value in both, which must have the same table. */
-bool conf_same_option(const struct conf_values *a, const struct conf_values *b, uint32_t i);
-/* All of them; NULL is equal to NULL only. */
+/* Both NULL, or the same text. */
+bool conf_same_text(const char *a, const char *b);
+/* Whether both have the same values, by one table; NULL is equal to NULL only. */
 bool conf_same(const struct conf_values *a, const struct conf_values *b);
 /* The value alone, as YAML; secrets as "***". */
 int conf_print_option(const struct conf_values *v, uint32_t i, struct buf *out);

@@ -17,6 +17,13 @@ const char *conf_where_at(const struct conf *c, int line, int column);
  * of any case: "WARNING" is near "warn". NULL: none is. In a buffer of the thread. */
 const char *conf_nearest_choice(const char *word, const char *choices);
 
+/* The largest first; a value is shown in the first that divides it. */
+struct conf_unit {
+    const char *name; /* NULL ends */
+    int64_t factor;
+};
+extern const struct conf_unit conf_time_units[], conf_byte_units[];
+
 struct conf_texts {
     struct arena arena;
 };
@@ -25,6 +32,11 @@ struct conf_texts {
 static inline void *conf_field(const struct conf_values *v, const struct fn_opt *o)
 {
     return (char *)v->data + o->offset;
+}
+
+static inline bool conf_is_text(const struct fn_opt *o)
+{
+    return o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE;
 }
 
 /* Of an INT, DURATION, BYTES or BOOL option. */

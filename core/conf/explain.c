@@ -17,6 +17,28 @@ struct line {
     const char *end;
 };
 
+size_t conf_characters(const char *from, const char *to)
+{
+    size_t n = 0;
+
+    for (; from < to; from++) {
+        n += ((unsigned char)*from & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+struct conf_place conf_place_of(const char *text, const char *at)
+{
+    struct conf_place place = { .line = 1 };
+    const char *nl;
+
+    for (; (nl = memchr(text, '\n', (size_t)(at - text))); text = nl + 1) {
+        place.line++;
+    }
+    place.column = (int)conf_characters(text, at) + 1;
+    return place;
+}
+
 /* Line n, 0..; empty behind the last one. */
 static struct line line_of(const struct conf_text *t, size_t n)
 {
@@ -143,17 +165,13 @@ static bool explain_blanks(const struct conf_text *t, size_t from, size_t to, st
         struct line l = line_of(t, n);
         const char *tab = memchr(l.at, '\t', (size_t)(skip_blanks(l) - l.at));
         const char *odd = conf_odd_blank(l.at, l.end);
-        size_t column = 0;
 
         if (tab && n == to) {
             explain_say(f, n, (size_t)(tab - l.at), "tab in indentation; expected blanks");
             return true;
         }
         if (odd) {
-            for (const char *p = l.at; p < odd; p++) {
-                column += ((unsigned char)*p & 0xc0) != 0x80;
-            }
-            explain_say(f, n, column, "%s", "");
+            explain_say(f, n, conf_characters(l.at, odd), "%s", "");
             conf_odd_blank_text(odd, f->text, sizeof(f->text));
             return true;
         }
@@ -259,15 +277,10 @@ static void explain_character(const struct conf_text *t, const yaml_mark_t *mark
 /* Bytes that no YAML may have: the reader knows their offset only. */
 static void explain_bytes(const struct conf_text *t, const yaml_parser_t *p, struct conf_fault *f)
 {
-    size_t line = 0, column = 0;
+    size_t at = p->problem_offset < t->len ? p->problem_offset : t->len;
+    struct conf_place place = conf_place_of(t->at, t->at + at);
 
-    for (size_t i = 0; i < p->problem_offset && i < t->len; i++) {
-        bool nl = t->at[i] == '\n';
-
-        line += nl;
-        column = nl ? 0 : column + (((unsigned char)t->at[i] & 0xc0) != 0x80);
-    }
-    explain_say(f, line, column, "a control character, got 0x%02x; expected text",
+    explain_say(f, (size_t)place.line - 1, (size_t)place.column - 1, "a control character, got 0x%02x; expected text",
                 (unsigned)p->problem_value);
 }
 

@@ -11,10 +11,16 @@ struct conf_text {
 };
 
 struct conf_fault {
-    int line;   /* 1.. */
-    int column; /* 1.. */
+    int line, column; /* from 1 on */
     char text[256];
 };
+
+/* Where a byte of a text stands, both from 1 on; columns are characters. */
+struct conf_place {
+    int line, column;
+};
+struct conf_place conf_place_of(const char *text, const char *at);
+size_t conf_characters(const char *from, const char *to);
 
 /* The mistake behind the parser's error, at its own place. */
 void conf_explain(const struct conf_text *t, const yaml_parser_t *p, struct conf_fault *ret);

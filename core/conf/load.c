@@ -105,38 +105,23 @@ void conf_destroy(struct conf *c)
 
 /* ---- checks of the text before it is parsed -------------------------------------------------- */
 
-static void position_of(const char *text, size_t at, int *ret_line, int *ret_column)
+/* The first byte that is not part of UTF-8, or the end. */
+static const char *utf8_fault(const char *text, const char *end)
 {
-    *ret_line = 1;
-    *ret_column = 1;
-    for (size_t i = 0; i < at; i++) {
-        if (text[i] == '\n') {
-            ++*ret_line;
-            *ret_column = 1;
-        } else {
-            *ret_column += ((unsigned char)text[i] & 0xc0) != 0x80;
-        }
-    }
-}
-
-/* Index of the first byte that is not part of UTF-8, or len. */
-static size_t utf8_fault(const char *text, size_t len)
-{
-    size_t i = 0;
     uint32_t n;
 
-    while (i < len && (n = utf8_sequence(text + i, text + len)) > 0) {
-        i += n;
+    while (text < end && (n = utf8_sequence(text, end)) > 0) {
+        text += n;
     }
-    return i;
+    return text;
 }
 
 static int check_text(struct builder *b, const char *name)
 {
-    const char *nul = memchr(b->text, '\0', b->len);
-    size_t fault;
-    int line;
-    int column;
+    const char *end = b->text + b->len;
+    const char *fault = memchr(b->text, '\0', b->len);
+    struct conf_place place;
+    const char *where;
 
     if (b->len >= 2 &&
         (memcmp(b->text, "\xff\xfe", 2) == 0 || memcmp(b->text, "\xfe\xff", 2) == 0)) {
@@ -148,21 +133,20 @@ static int check_text(struct builder *b, const char *name)
                      b->len, CONF_FILE_BYTES_MAX);
         return FN_E_INVALID;
     }
-    if (nul) {
-        position_of(b->text, (size_t)(nul - b->text), &line, &column);
-        conf_problem(b->problems, "CFG705", conf_where_at(b->conf, line, column),
+    fault = fault ? fault : utf8_fault(b->text, end);
+    if (fault == end) {
+        return 0;
+    }
+    place = conf_place_of(b->text, fault);
+    where = conf_where_at(b->conf, place.line, place.column);
+    if (*fault) {
+        conf_problem(b->problems, "CFG705", where,
+                     "not UTF-8, got byte 0x%02x; expected UTF-8 text", (unsigned char)*fault);
+    } else {
+        conf_problem(b->problems, "CFG705", where,
                      "not UTF-8 text, got a NUL byte; expected UTF-8 text");
-        return FN_E_INVALID;
     }
-    fault = utf8_fault(b->text, b->len);
-    if (fault < b->len) {
-        position_of(b->text, fault, &line, &column);
-        conf_problem(b->problems, "CFG705", conf_where_at(b->conf, line, column),
-                     "not UTF-8, got byte 0x%02x; expected UTF-8 text",
-                     (unsigned char)b->text[fault]);
-        return FN_E_INVALID;
-    }
-    return 0;
+    return FN_E_INVALID;
 }
 
 /* ---- events to tree -------------------------------------------------------------------------- */
@@ -305,9 +289,7 @@ static void check_blanks(struct builder *b, const yaml_mark_t *mark, const char 
         odd = conf_odd_blank(odd + 1, end);
     }
     if (odd) {
-        for (const char *p = text; p < odd; p++) {
-            at.column += ((unsigned char)*p & 0xc0) != 0x80;
-        }
+        at.column += conf_characters(text, odd);
         conf_odd_blank_text(odd, said, sizeof(said));
         fail_at(b, &at, "CFG701", "%s", said);
         b->failed = b->failed || key; /* what it was meant to be would be missed as well */

@@ -4,12 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct unit {
-    const char *name;
-    int64_t factor;
-};
-
-static int print_scaled(struct buf *out, int64_t n, const struct unit *units)
+static int print_scaled(struct buf *out, int64_t n, const struct conf_unit *units)
 {
     while (n % units->factor != 0) {
         units++;
@@ -19,25 +14,15 @@ static int print_scaled(struct buf *out, int64_t n, const struct unit *units)
 
 static int print_duration(struct buf *out, int64_t ns)
 {
-    static const struct unit units[] = { { "h", 3600000000000 }, { "m", 60000000000 },
-                                         { "s", 1000000000 },    { "ms", 1000000 },
-                                         { "us", 1000 },         { "ns", 1 } };
-
     if (ns < 0) {
         return buf_add_str(out, "never");
     }
-    return ns == 0 ? buf_add_str(out, "0s") : print_scaled(out, ns, units);
+    return ns == 0 ? buf_add_str(out, "0s") : print_scaled(out, ns, conf_time_units);
 }
 
 static int print_bytes(struct buf *out, int64_t n)
 {
-    static const struct unit units[] = { { "TiB", 1LL << 40 },
-                                         { "GiB", 1LL << 30 },
-                                         { "MiB", 1LL << 20 },
-                                         { "KiB", 1LL << 10 },
-                                         { "", 1 } };
-
-    return n == 0 ? buf_add_str(out, "0") : print_scaled(out, n, units);
+    return n == 0 ? buf_add_str(out, "0") : print_scaled(out, n, conf_byte_units);
 }
 
 static int print_number(struct buf *out, uint32_t type, int64_t n)
@@ -95,7 +80,7 @@ static bool is_secret(const struct conf_values *v, uint32_t i)
     return given && (v->opts[i].flags & FN_OPT_MAY_BE_SECRET);
 }
 
-static int print_value(struct buf *out, const struct conf_values *v, uint32_t i)
+int conf_print_option(const struct conf_values *v, uint32_t i, struct buf *out)
 {
     const struct fn_opt *o = &v->opts[i];
     const void *field = conf_field(v, o);
@@ -120,11 +105,6 @@ static int print_value(struct buf *out, const struct conf_values *v, uint32_t i)
     }
 }
 
-int conf_print_option(const struct conf_values *v, uint32_t i, struct buf *out)
-{
-    return print_value(out, v, i);
-}
-
 int conf_print(const struct conf_values *v, int indent, struct buf *out)
 {
     int r = 0;
@@ -137,7 +117,7 @@ int conf_print(const struct conf_values *v, int indent, struct buf *out)
             continue;
         }
         buf_printf(out, "%*s%s: ", indent, "", o->key);
-        print_value(out, v, i);
+        conf_print_option(v, i, out);
         r = buf_printf(out, "  # %s\n", v->source[i]);
     }
     return r;

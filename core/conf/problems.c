@@ -100,49 +100,22 @@ static bool add_line(struct conf_problems *p, const char *code, const char *wher
     return fresh;
 }
 
-void conf_problem(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                  ...)
+void conf_say(struct conf_problems *p, enum conf_weight weight, const char *code,
+              const char *where, const char *fmt, ...)
 {
+    bool counts = weight == CONF_PROBLEM || (weight == CONF_WARNING && p->strict);
+    const char *word = counts ? "" : weight == CONF_WARNING ? "warning: " : "note: ";
+    uint32_t *told = weight == CONF_PROBLEM ? &p->n : &p->warnings;
     bool fresh = true;
     va_list ap;
 
-    if (p->n < CONF_PROBLEMS_MAX) {
+    if (*told < CONF_PROBLEMS_MAX) {
         va_start(ap, fmt);
-        fresh = add_line(p, code, where, "", fmt, ap);
+        fresh = add_line(p, code, where, word, fmt, ap);
         va_end(ap);
     }
-    p->n += fresh;
-}
-
-static bool note(struct conf_problems *p, const char *code, const char *where, const char *weight,
-                 const char *fmt, va_list ap) __attribute__((format(printf, 5, 0)));
-
-static bool note(struct conf_problems *p, const char *code, const char *where, const char *weight,
-                 const char *fmt, va_list ap)
-{
-    bool fresh = p->warnings >= CONF_PROBLEMS_MAX || add_line(p, code, where, weight, fmt, ap);
-
-    p->warnings += fresh;
-    return fresh;
-}
-
-void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
-                  ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    p->n += note(p, code, where, p->strict ? "" : "warning: ", fmt, ap) && p->strict;
-    va_end(ap);
-}
-
-void conf_note(struct conf_problems *p, const char *code, const char *where, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    note(p, code, where, "note: ", fmt, ap);
-    va_end(ap);
+    *told += fresh;
+    p->n += fresh && counts && weight == CONF_WARNING;
 }
 
 static bool is_note(const char *line)

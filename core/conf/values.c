@@ -1,24 +1,17 @@
 /* Parsers of single values. All refuse trailing text, signs that the rule does not name, and
  * overflow. */
-#include <conf/conf.h>
+#include <conf/conf_int.h>
 
 #include <stdint.h>
-#include <string.h>
 
-struct unit {
-    const char *name;
-    int64_t factor;
+const struct conf_unit conf_time_units[] = {
+    { "h", 3600000000000 }, { "m", 60000000000 }, { "s", 1000000000 }, { "ms", 1000000 },
+    { "us", 1000 },         { "ns", 1 },          { NULL, 0 },
 };
 
-static const struct unit time_units[] = {
-    { "ns", 1 },          { "us", 1000 },         { "ms", 1000000 }, { "s", 1000000000 },
-    { "m", 60000000000 }, { "h", 3600000000000 }, { NULL, 0 },
-};
-
-static const struct unit byte_units[] = {
-    { "B", 1 },           { "KiB", 1LL << 10 }, { "MiB", 1LL << 20 },
-    { "GiB", 1LL << 30 }, { "TiB", 1LL << 40 }, { "", 1 },
-    { NULL, 0 },
+const struct conf_unit conf_byte_units[] = {
+    { "TiB", 1LL << 40 }, { "GiB", 1LL << 30 }, { "MiB", 1LL << 20 }, { "KiB", 1LL << 10 },
+    { "", 1 },            { "B", 1 },           { NULL, 0 },
 };
 
 /* Digits at *at; moves *at behind them. */
@@ -41,7 +34,8 @@ static bool take_digits(const char **at, int64_t *ret)
     return true;
 }
 
-static const struct unit *unit_find(const struct unit *units, const char *name, size_t len)
+static const struct conf_unit *unit_find(const struct conf_unit *units, const char *name,
+                                         size_t len)
 {
     for (; units->name; units++) {
         if (strlen(units->name) == len && memcmp(units->name, name, len) == 0) {
@@ -103,7 +97,7 @@ int conf_parse_duration(const char *text, int64_t *ret_ns)
     do {
         int64_t fraction = 0;
         int64_t scale = 1;
-        const struct unit *unit;
+        const struct conf_unit *unit;
         int64_t n;
         int64_t rest;
         size_t len;
@@ -118,7 +112,7 @@ int conf_parse_duration(const char *text, int64_t *ret_ns)
             }
         }
         len = strcspn(at, "0123456789.");
-        unit = unit_find(time_units, at, len);
+        unit = unit_find(conf_time_units, at, len);
         if (!unit || __builtin_mul_overflow(n, unit->factor, &n) ||
             __builtin_mul_overflow(fraction, unit->factor, &rest) ||
             __builtin_add_overflow(total, n, &total) ||
@@ -133,13 +127,13 @@ int conf_parse_duration(const char *text, int64_t *ret_ns)
 
 int conf_parse_bytes(const char *text, int64_t *ret)
 {
-    const struct unit *unit;
+    const struct conf_unit *unit;
     int64_t n;
 
     if (!take_digits(&text, &n)) {
         return FN_E_INVALID;
     }
-    unit = unit_find(byte_units, text, strlen(text));
+    unit = unit_find(conf_byte_units, text, strlen(text));
     if (!unit || __builtin_mul_overflow(n, unit->factor, &n)) {
         return FN_E_INVALID;
     }

@@ -165,11 +165,11 @@ static const char *value_of(const struct config *c, enum config_section section,
 {
     const struct conf_values *v = c->priv->values[section];
     struct buf text = BUF_INIT(256);
-    uint32_t i = config_option_of(v, key);
+    const struct fn_opt *o = opt_find(v->opts, key);
     const char *ret;
 
-    if (i < v->n_opts) {
-        conf_print_option(v, i, &text);
+    if (o) {
+        conf_print_option(v, (uint32_t)(o - v->opts), &text);
     }
     ret = arena_strdup(&c->priv->arena, buf_text(&text));
     buf_finish(&text);

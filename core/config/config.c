@@ -32,36 +32,17 @@ void config_destroy(struct config *c)
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
-static bool section_has(int section, const char *key)
-{
-    const struct fn_opt *o = config_rows(section);
-
-    while (o->key && strcmp(o->key, key) != 0) {
-        o++;
-    }
-    return o->key != NULL;
-}
-
-/* "runner:" of a key that is in no other section, too; else NULL. */
+/* The section of a key that is in no other one, too; else NULL. */
 static const char *owner_of(const char *key)
 {
-    static const char *const names[SECTIONS_N] = {
-#define NAME(section) [SECTION_##section]
-        NAME(TOP) = "the top level", NAME(PROCESS) = "process:", NAME(LOG) = "log:",
-        NAME(METRICS) = "metrics:",  NAME(TRACES) = "traces:",   NAME(HTTP) = "http:",
-        NAME(GRPC) = "grpc:",        NAME(LB) = "lb:",           NAME(RUNNER) = "runner:",
-        NAME(NPM) = "npm:",          NAME(API) = "api:",         NAME(STORE) = "store:",
-        NAME(ADMIN) = "admin:",      NAME(PLUGINS) = "plugins:",
-#undef NAME
-    };
     const char *owner = NULL;
 
     for (int i = 0; i < SECTIONS_N; i++) {
-        if (section_has(i, key)) {
+        if (opt_find(config_rows(i), key)) {
             if (owner) {
                 return NULL;
             }
-            owner = names[i];
+            owner = config_sections[i].key;
         }
     }
     return owner;

@@ -185,8 +185,6 @@ struct config_kept {
 const char *config_split_code(const char *line, char code[8]);
 /* A line that begins with its own code, "PLG915 name: text", with the position behind the code. */
 void config_tell(struct conf_problems *p, const char *where, const char *line);
-/* An option's place in its section; n_opts when there is no such key. */
-uint32_t config_option_of(const struct conf_values *v, const char *key);
 /* "fn.yaml:7:5", "FN_PORT" or "default". */
 const char *config_source_of(const struct config *c, enum config_section section, const char *key);
 /* Nobody gave it. */

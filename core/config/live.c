@@ -74,7 +74,7 @@ static void check_section(const struct config *running, const struct config *nex
     for (uint32_t i = 0; i < b->n_opts; i++) {
         const char *key = b->opts[i].key;
 
-        if (!is_live(&b->opts[i]) && !conf_same_option(a, b, i)) {
+        if (!is_live(&b->opts[i]) && !opt_same(&b->opts[i], a->data, b->data)) {
             live_refuse(config_sections[s].key, key, b->source[i], value_text(b, i, &got),
                         value_text(a, i, &was), p);
         }
@@ -83,26 +83,14 @@ static void check_section(const struct config *running, const struct config *nex
     buf_finish(&was);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool same_list(const struct fn_strlist *a, const struct fn_strlist *b)
-{
-    bool same = a->n == b->n;
-
-    for (uint64_t i = 0; same && i < a->n; i++) {
-        same = strcmp(a->items[i], b->items[i]) == 0;
-    }
-    return same;
-}
-
 bool config_tls_same(const struct config_tls *a, const struct config_tls *b)
 {
-    return same_text(a->cert, b->cert) && same_text(a->key, b->key) && same_text(a->ca, b->ca) &&
-           same_text(a->crl, b->crl) && same_text(a->server_name, b->server_name) &&
-           same_list(&a->peers, &b->peers);
+    bool same = true;
+
+    for (const struct fn_opt *o = config_tls_opts; same && o->key; o++) {
+        same = opt_same(o, a, b);
+    }
+    return same;
 }
 
 void config_check_entry(const struct config *next, const struct config_tls *running,
@@ -143,7 +131,7 @@ void config_check_live(const struct config *running, const struct config *next,
     if (config_section_applies(running, SECTION_GRPC)) {
         check_entry(running, next, running->grpc->server_tls, next->grpc->server_tls, "gRPC", p);
         check_entry(running, next, running->grpc->client_tls,
-                    same_text(running->grpc->server_tls, running->grpc->client_tls)
+                    conf_same_text(running->grpc->server_tls, running->grpc->client_tls)
                         ? NULL
                         : next->grpc->client_tls,
                     "gRPC", p);
@@ -177,7 +165,7 @@ static uint32_t kept_sections(const struct config *c, const struct config_plugin
 
 static bool is_default(const struct config_plugin *plugin)
 {
-    return same_text(plugin->where, "default");
+    return conf_same_text(plugin->where, "default");
 }
 
 static bool same_section(const struct config *next, const struct config_plugin *a,
@@ -187,8 +175,8 @@ static bool same_section(const struct config *next, const struct config_plugin *
     if (is_default(a) && is_default(b)) {
         return true; /* nobody asked for another one; what the machine offers may have changed */
     }
-    return same_text(a->use, b->use) && same_text(a->name, b->name) &&
-           same_text(a->file, b->file) && same_text(a->sha256, b->sha256) &&
+    return conf_same_text(a->use, b->use) && conf_same_text(a->name, b->name) &&
+           conf_same_text(a->file, b->file) && conf_same_text(a->sha256, b->sha256) &&
            config_plugin_same_options(next, b, running, p);
 }
 
@@ -210,6 +198,7 @@ void config_check_kept(const struct config *running, const struct config *next,
     if (!same && told && p->n == before) {
         conf_problem(p, "CFG720", told->where,
                      "plugins.%s cannot change while the node runs; restart the node",
-                     same_text(told->kind, FN_KIND_CONTROL_PLANE) ? "control_plane" : told->kind);
+                     conf_same_text(told->kind, FN_KIND_CONTROL_PLANE) ? "control_plane"
+                                                                       : told->kind);
     }
 }

@@ -86,22 +86,12 @@ void config_undo(struct config *c, struct config_undo *u)
 
 /* ---- one value ------------------------------------------------------------------------------- */
 
-static const struct fn_opt *row_of(int section, const char *key)
-{
-    const struct fn_opt *o = config_rows(section);
-
-    while (o->key && strcmp(o->key, key) != 0) {
-        o++;
-    }
-    return o->key ? o : NULL;
-}
-
 static void set_one(struct config *c, struct config_undo *u, const struct fn_kv *kv,
                     struct conf_problems *p)
 {
     const char *key = NULL;
     int s = section_of(kv->key, &key);
-    const struct fn_opt *o = s < SECTIONS_N ? row_of(s, key) : NULL;
+    const struct fn_opt *o = s < SECTIONS_N ? opt_find(config_rows(s), key) : NULL;
 
     if (!o || !config_section_applies(c, s)) {
         conf_problem(p, "CFG706", FROM, "no setting %s of this node", conf_quote(kv->key));

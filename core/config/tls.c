@@ -38,34 +38,16 @@ const struct config_tls *config_tls_find(const struct config *c, const char *nam
     return NULL;
 }
 
-static const char *tls_copy_text(const char *text, struct arena *a, bool *ok)
-{
-    const char *copy = text ? arena_strdup(a, text) : NULL;
-
-    *ok &= !text == !copy;
-    return copy;
-}
-
 struct config_tls *config_tls_copy(const struct config_tls *c, struct arena *a)
 {
     struct config_tls *to = arena_alloc(a, sizeof(*to));
-    const char **peers = arena_alloc(a, (c->peers.n + 1) * sizeof(*peers));
-    bool ok = to && peers;
 
-    if (!ok) {
-        return NULL;
+    if (to) {
+        *to = *c;
+        to->node = NULL;
+        to->name = arena_strdup(a, c->name);
     }
-    *to = (struct config_tls){ .name = tls_copy_text(c->name, a, &ok),
-                               .cert = tls_copy_text(c->cert, a, &ok),
-                               .key = tls_copy_text(c->key, a, &ok),
-                               .ca = tls_copy_text(c->ca, a, &ok),
-                               .crl = tls_copy_text(c->crl, a, &ok),
-                               .server_name = tls_copy_text(c->server_name, a, &ok),
-                               .peers = { peers, c->peers.n } };
-    for (uint64_t i = 0; i < c->peers.n; i++) {
-        peers[i] = tls_copy_text(c->peers.items[i], a, &ok);
-    }
-    return ok ? to : NULL;
+    return to && opt_copy(config_tls_opts, to, a) ? to : NULL;
 }
 
 /* The option whose file a sentence "path: ..." is about. */

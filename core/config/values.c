@@ -72,22 +72,13 @@ void config_tell(struct conf_problems *p, const char *where, const char *line)
     conf_problem(p, code[0] ? code : NULL, where, "%s", text);
 }
 
-uint32_t config_option_of(const struct conf_values *v, const char *key)
-{
-    uint32_t i = 0;
-
-    while (i < v->n_opts && strcmp(v->opts[i].key, key) != 0) {
-        i++;
-    }
-    return i;
-}
-
 const char *config_source_of(const struct config *c, enum config_section section, const char *key)
 {
     const struct conf_values *v = c->priv->values[section];
-    uint32_t i = config_option_of(v, key);
+    const struct fn_opt *o = opt_find(v->opts, key);
+    const char *source = o ? v->source[o - v->opts] : NULL;
 
-    return i < v->n_opts && v->source[i] ? v->source[i] : "default";
+    return source ? source : "default";
 }
 
 bool config_is_default(const struct config *c, enum config_section section, const char *key)

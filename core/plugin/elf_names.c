@@ -32,8 +32,8 @@ static bool is_allowed(const struct plugin_host *h, const char *name)
             return true;
         }
     }
-    for (uint32_t i = 0; h && i < h->n_libraries; i++) {
-        if (strcmp(h->libraries[i], name) == 0) {
+    for (uint64_t i = 0; h && i < h->policy.libraries.n; i++) {
+        if (strcmp(h->policy.libraries.items[i], name) == 0) {
             return true;
         }
     }

@@ -147,7 +147,8 @@ static int check_pin(struct plugin_check *c, const char *sha256)
 static int check_signature(struct plugin_check *c, struct plugin_file *f)
 {
     enum plugin_signed verdict;
-    uint32_t key = 0;
+    uint64_t key = 0;
+    const char *path;
     const char *name;
     int r = plugin_signature_check(c, f, &verdict, &key);
 
@@ -155,9 +156,9 @@ static int check_signature(struct plugin_check *c, struct plugin_file *f)
         return r;
     }
     if (verdict == PLUGIN_SIGNED) {
-        name = strrchr(c->host->keys[key].path, '/');
-        snprintf(f->signature, sizeof(f->signature), "signed by %.60s",
-                 name ? name + 1 : c->host->keys[key].path);
+        path = c->host->policy.keys.items[key];
+        name = strrchr(path, '/');
+        snprintf(f->signature, sizeof(f->signature), "signed by %.60s", name ? name + 1 : path);
     } else {
         snprintf(f->signature, sizeof(f->signature), "%s",
                  verdict == PLUGIN_UNSIGNED ? "not signed" : "signature not looked at");
@@ -190,7 +191,7 @@ static int try_out(struct plugin_check *c, const struct plugin_file *f)
     struct plugin_host *h = c->host;
     int r;
 
-    if (!h->trial) {
+    if (!h->policy.trial) {
         return 0;
     }
     for (uint32_t i = 0; i < PLUGIN_TRIALS_KEPT; i++) {

@@ -2,6 +2,7 @@
  * every default is known to be good before anybody uses it. */
 #include <plugin/plugin_int.h>
 
+#include <conf/table.h>
 #include <string.h>
 
 #define OPT_KEY_MAX 64
@@ -39,56 +40,21 @@ static bool is_taken(const char *key)
            strcmp(key, "sha256") == 0;
 }
 
-static bool is_choice(const char *choices, const char *word)
-{
-    size_t len = strlen(word);
-    const char *at = choices;
-    size_t n;
-
-    while (*at) {
-        n = strcspn(at, "|");
-        if (n == len && n > 0 && memcmp(at, word, n) == 0) {
-            return true;
-        }
-        at += n + (at[n] == '|');
-    }
-    return false;
-}
-
 /* Why the default is no good, or NULL. */
 static const char *default_fault(const struct fn_opt *o)
 {
-    int64_t v = 0;
-    bool flag;
-    bool bounded = o->min != 0 || o->max != 0;
+    static const char *const rules[] = { [FN_OPT_INT] = "a whole number",
+                                         [FN_OPT_DURATION] = "a duration like 10ms",
+                                         [FN_OPT_BYTES] = "a size like 64KiB",
+                                         [FN_OPT_BOOL] = "true or false" };
+    int64_t n;
+    int r;
 
-    switch (o->type) {
-    case FN_OPT_INT:
-        if (conf_parse_int(o->dflt, &v) < 0) {
-            return "a whole number";
-        }
-        break;
-    case FN_OPT_DURATION:
-        if (conf_parse_duration(o->dflt, &v) < 0) {
-            return "a duration like 10ms";
-        }
-        break;
-    case FN_OPT_BYTES:
-        if (conf_parse_bytes(o->dflt, &v) < 0) {
-            return "a size like 64KiB";
-        }
-        break;
-    case FN_OPT_STR:
-        v = (int64_t)strlen(o->dflt);
-        break;
-    case FN_OPT_BOOL:
-        return conf_parse_bool(o->dflt, &flag) < 0 ? "true or false" : NULL;
-    case FN_OPT_CHOICE:
-        return is_choice(o->choices, o->dflt) ? NULL : "one of its choices";
-    default:
-        return NULL;
+    if (o->type == FN_OPT_CHOICE) {
+        return opt_is_choice(o, o->dflt) ? NULL : "one of its choices";
     }
-    return bounded && (v < o->min || v > o->max) ? "a value within its bounds" : NULL;
+    r = o->type == FN_OPT_STRLIST ? 0 : opt_number(o, o->dflt, &n);
+    return r == FN_E_RANGE ? "a value within its bounds" : r < 0 ? rules[o->type] : NULL;
 }
 
 static bool check_texts(struct plugin_check *c, const char *who, uint32_t i,

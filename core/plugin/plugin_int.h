@@ -2,9 +2,11 @@
 #ifndef PLUGIN_PLUGIN_INT_H
 #define PLUGIN_PLUGIN_INT_H
 
+#include <base/arena.h>
 #include <base/buf.h>
 #include <base/log.h>
 #include <base/metric.h>
+#include <openssl/evp.h>
 #include <plugin/plugin.h>
 #include <pthread.h>
 #include <sys/queue.h>
@@ -83,17 +85,11 @@ void plugin_seal_name(int fd, char ret[64]);
 
 enum plugin_signed { PLUGIN_UNCHECKED, PLUGIN_UNSIGNED, PLUGIN_SIGNED };
 
-struct plugin_key {
-    void *pkey; /* EVP_PKEY */
-    char *path;
-};
-
-int plugin_keys_load(const char *const *paths, uint32_t n, struct plugin_key **ret,
-                     struct fn_error *reterr);
-void plugin_keys_free(struct plugin_key *keys, uint32_t n);
+int plugin_keys_load(const struct fn_strlist *paths, EVP_PKEY ***ret, struct fn_error *reterr);
+void plugin_keys_free(EVP_PKEY **keys, uint64_t n);
 /* Judges "<path>.sig" over the sealed copy. *ret_key is the index of the key. */
 int plugin_signature_check(struct plugin_check *c, const struct plugin_file *f,
-                           enum plugin_signed *ret, uint32_t *ret_key);
+                           enum plugin_signed *ret, uint64_t *ret_key);
 
 /* ---- trial.c --------------------------------------------------------------------------------- */
 
@@ -262,16 +258,10 @@ struct plugin_host {
     } longest;
     struct buf summary;
 
-    /* policy, all owned */
-    struct plugin_key *keys;
-    uint32_t n_keys;
+    struct plugin_policy policy;
+    struct arena policy_texts;
+    EVP_PKEY **keys; /* of policy.keys */
     uint32_t n_policies;
-    char **libraries;
-    uint32_t n_libraries;
-    bool unsigned_refused;
-    bool trial;
-    int64_t trial_timeout_ns;
-    char *probe;
     char trials[PLUGIN_TRIALS_KEPT][65]; /* hashes that passed: a ring */
     uint32_t n_trials;
     int (*aside)(void (*fn)(void *arg), void *arg, int64_t timeout_ns);

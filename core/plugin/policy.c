@@ -46,67 +46,37 @@ static const struct fn_opt audit_rows[] = {
 const struct opt_table plugin_policy_table = { policy_rows, sizeof(struct plugin_policy) };
 const struct opt_table plugin_audit_table = { audit_rows, sizeof(struct plugin_audit_options) };
 
-static void libraries_free(char **list, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        free(list[i]);
-    }
-    free(list);
-}
-
 void plugin_policy_free(struct plugin_host *h)
 {
-    plugin_keys_free(h->keys, h->n_keys);
-    libraries_free(h->libraries, h->n_libraries);
-    free(h->probe);
-}
-
-static char **libraries_copy(const char *const *from, uint32_t n)
-{
-    char **list = calloc(n + 1, sizeof(*list));
-
-    for (uint32_t i = 0; list && i < n; i++) {
-        list[i] = strdup(from[i]);
-        if (!list[i]) {
-            libraries_free(list, n);
-            return NULL;
-        }
-    }
-    return list;
+    plugin_keys_free(h->keys, h->policy.keys.n);
+    arena_finish(&h->policy_texts);
 }
 
 int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy,
                        struct fn_error *reterr)
 {
-    struct plugin_key *keys = NULL;
-    uint32_t n_keys = (uint32_t)policy->keys.n;
-    uint32_t n_libraries = (uint32_t)policy->libraries.n;
-    char **libraries;
-    char *probe = policy->probe ? strdup(policy->probe) : NULL;
-    int r;
+    struct plugin_policy copy = *policy;
+    struct arena texts;
+    EVP_PKEY **keys;
+    int r = plugin_keys_load(&policy->keys, &keys, reterr);
 
-    r = plugin_keys_load(policy->keys.items, n_keys, &keys, reterr);
     if (r < 0) {
-        free(probe);
         return r;
     }
-    libraries = libraries_copy(policy->libraries.items, n_libraries);
-    if (!libraries || (policy->probe && !probe)) {
-        free(probe);
-        libraries_free(libraries, libraries ? n_libraries : 0);
-        plugin_keys_free(keys, n_keys);
+    arena_init(&texts, 0);
+    copy.probe = policy->probe ? arena_strdup(&texts, policy->probe) : NULL;
+    if (!opt_copy(policy_rows, &copy, &texts)) {
+        arena_finish(&texts);
+        plugin_keys_free(keys, policy->keys.n);
         return err_set(reterr, FN_E_EXHAUSTED, "no memory for the rules of plugins");
     }
+    copy.trial_timeout_ns = policy->trial_timeout_ns > 0 ? policy->trial_timeout_ns
+                                                         : PLUGIN_TRIAL_NS;
     plugin_policy_free(h);
-    h->n_policies++;
+    h->policy = copy;
+    h->policy_texts = texts;
     h->keys = keys;
-    h->n_keys = n_keys;
-    h->libraries = libraries;
-    h->n_libraries = n_libraries;
-    h->probe = probe;
-    h->unsigned_refused = policy->unsigned_files && strcmp(policy->unsigned_files, "refuse") == 0;
-    h->trial = policy->trial;
-    h->trial_timeout_ns = policy->trial_timeout_ns > 0 ? policy->trial_timeout_ns : PLUGIN_TRIAL_NS;
+    h->n_policies++;
     return 0;
 }
 

@@ -35,11 +35,12 @@ static ssize_t read_small(const char *path, char *ret, size_t cap, struct stat *
 }
 
 /* Whoever can write a key can sign. */
-static int load_key(const char *path, struct plugin_key *ret, struct fn_error *reterr)
+static int load_key(const char *path, EVP_PKEY **ret, struct fn_error *reterr)
 {
     char text[KEY_FILE_MAX];
     struct stat st;
     ssize_t n = read_small(path, text, sizeof(text), &st);
+    const char *got;
     BIO *bio;
 
     if (n < 0) {
@@ -53,44 +54,35 @@ static int load_key(const char *path, struct plugin_key *ret, struct fn_error *r
             path, (st.st_mode & S_IWOTH) ? "everybody" : "group", (unsigned)(st.st_mode & 07777));
     }
     bio = BIO_new_mem_buf(text, (int)n);
-    ret->pkey = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
+    *ret = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
     BIO_free(bio);
-    if (!ret->pkey || EVP_PKEY_id(ret->pkey) != EVP_PKEY_ED25519) {
-        const char *got = ret->pkey ? EVP_PKEY_get0_type_name(ret->pkey) : NULL;
-
-        err_set(reterr, FN_E_INVALID,
-                "PLG918 %s: key, got %s; expected a PEM file with an Ed25519 public key", path,
-                got         ? got
-                : ret->pkey ? "another kind of key"
-                            : "no public key");
-        EVP_PKEY_free(ret->pkey);
-        ret->pkey = NULL;
-        return FN_E_INVALID;
+    if (*ret && EVP_PKEY_id(*ret) == EVP_PKEY_ED25519) {
+        return 0;
     }
-    ret->path = strdup(path);
-    return ret->path ? 0 : err_set(reterr, FN_E_EXHAUSTED, "PLG918 %s: no memory for a key", path);
+    got = *ret ? EVP_PKEY_get0_type_name(*ret) : "no public key";
+    return err_set(reterr, FN_E_INVALID,
+                   "PLG918 %s: key, got %s; expected a PEM file with an Ed25519 public key", path,
+                   got ? got : "another kind of key");
 }
 
-void plugin_keys_free(struct plugin_key *keys, uint32_t n)
+void plugin_keys_free(EVP_PKEY **keys, uint64_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        EVP_PKEY_free(keys[i].pkey);
-        free(keys[i].path);
+    for (uint64_t i = 0; keys && i < n; i++) {
+        EVP_PKEY_free(keys[i]);
     }
     free(keys);
 }
 
-int plugin_keys_load(const char *const *paths, uint32_t n, struct plugin_key **ret,
-                     struct fn_error *reterr)
+int plugin_keys_load(const struct fn_strlist *paths, EVP_PKEY ***ret, struct fn_error *reterr)
 {
-    struct plugin_key *keys = calloc(n + 1, sizeof(*keys));
+    EVP_PKEY **keys = calloc(paths->n + 1, sizeof(EVP_PKEY *));
     int r = keys ? 0 : err_set(reterr, FN_E_EXHAUSTED, "PLG918 no memory for keys");
 
-    for (uint32_t i = 0; i < n && r == 0; i++) {
-        r = load_key(paths[i], &keys[i], reterr);
+    for (uint64_t i = 0; i < paths->n && r == 0; i++) {
+        r = load_key(paths->items[i], &keys[i], reterr);
     }
     if (r < 0) {
-        plugin_keys_free(keys, keys ? n : 0);
+        plugin_keys_free(keys, paths->n);
         return r;
     }
     *ret = keys;
@@ -118,24 +110,24 @@ static bool sign_decode(const char *data, size_t len, unsigned char ret[SIGNATUR
     return true;
 }
 
-static bool verify(const struct plugin_key *key, const unsigned char sig[SIGNATURE_BYTES],
+static bool verify(EVP_PKEY *key, const unsigned char sig[SIGNATURE_BYTES],
                    const void *data, size_t size)
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool good = ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key->pkey) == 1 &&
+    bool good = ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key) == 1 &&
                 EVP_DigestVerify(ctx, sig, SIGNATURE_BYTES, data, size) == 1;
 
     EVP_MD_CTX_free(ctx);
     return good;
 }
 
-/* Index of the key that made `sig`, or n_keys. */
-static uint32_t find_key(const struct plugin_file *f, const unsigned char sig[SIGNATURE_BYTES])
+/* Index of the key that made `sig`, or their number. */
+static uint64_t find_key(const struct plugin_file *f, const unsigned char sig[SIGNATURE_BYTES])
 {
     const struct plugin_host *h = f->host;
-    uint32_t i = 0;
+    uint64_t i = 0;
 
-    while (i < h->n_keys && !verify(&h->keys[i], sig, f->bytes, f->size)) {
+    while (i < h->policy.keys.n && !verify(h->keys[i], sig, f->bytes, f->size)) {
         i++;
     }
     return i;
@@ -143,16 +135,18 @@ static uint32_t find_key(const struct plugin_file *f, const unsigned char sig[SI
 
 static const char *key_words(const struct plugin_host *h, char *ret, size_t cap)
 {
-    if (h->n_keys == 1) {
-        snprintf(ret, cap, "the key %s", h->keys[0].path);
+    const struct fn_strlist *keys = &h->policy.keys;
+
+    if (keys->n == 1) {
+        snprintf(ret, cap, "the key %s", keys->items[0]);
     } else {
-        snprintf(ret, cap, "one of the %u keys of plugins.keys", h->n_keys);
+        snprintf(ret, cap, "one of the %u keys of plugins.keys", (unsigned)keys->n);
     }
     return ret;
 }
 
 int plugin_signature_check(struct plugin_check *c, const struct plugin_file *f,
-                           enum plugin_signed *ret, uint32_t *ret_key)
+                           enum plugin_signed *ret, uint64_t *ret_key)
 {
     unsigned char sig[SIGNATURE_BYTES];
     char name[4096 + 8];
@@ -162,7 +156,7 @@ int plugin_signature_check(struct plugin_check *c, const struct plugin_file *f,
     ssize_t n;
 
     *ret = PLUGIN_UNCHECKED;
-    if (c->host->n_keys == 0) {
+    if (c->host->policy.keys.n == 0) {
         return 0;
     }
     key_words(c->host, keys, sizeof(keys));
@@ -170,7 +164,7 @@ int plugin_signature_check(struct plugin_check *c, const struct plugin_file *f,
     n = read_small(name, data, sizeof(data), &st);
     if (n < 0 && errno == ENOENT) {
         *ret = PLUGIN_UNSIGNED;
-        return c->host->unsigned_refused
+        return conf_same_text(c->host->policy.unsigned_files, "refuse")
                    ? plugin_problem(c, FN_E_PERMISSION, "PLG918",
                                     "is not signed, got no file %s; expected a signature by %s, or "
                                     "plugins.unsigned: allow",
@@ -187,7 +181,7 @@ int plugin_signature_check(struct plugin_check *c, const struct plugin_file *f,
                               name, n);
     }
     *ret_key = find_key(f, sig);
-    if (*ret_key == c->host->n_keys) {
+    if (*ret_key == c->host->policy.keys.n) {
         return plugin_problem(c, FN_E_PERMISSION, "PLG918",
                               "signature %s is not one of this file; expected one by %s", name,
                               keys);

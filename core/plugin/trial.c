@@ -51,8 +51,8 @@ static bool find_probe(const struct plugin_host *h, char *ret, size_t cap)
     ssize_t n;
     char *slash;
 
-    if (h->probe) {
-        snprintf(ret, cap, "%s", h->probe);
+    if (h->policy.probe) {
+        snprintf(ret, cap, "%s", h->policy.probe);
         return true;
     }
     n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -243,7 +243,7 @@ static int trial_refuse(struct trial *t, bool in_time, int status)
 
 int plugin_trial(struct plugin_check *c, int fd)
 {
-    struct trial t = { .c = c, .fd = fd, .timeout_ms = c->host->trial_timeout_ns / ENV_MS };
+    struct trial t = { .c = c, .fd = fd, .timeout_ms = c->host->policy.trial_timeout_ns / ENV_MS };
     bool in_time;
     int status = 0;
     int r;

@@ -105,16 +105,13 @@ static void target_unref(struct target *target)
     }
 }
 
-static const char *target_text(struct target *target, const char *text)
+/* Checked before. The target's own text becomes its lines. */
+static bool split_headers(struct target *target)
 {
-    return text ? arena_strdup(&target->arena, text) : NULL;
-}
-
-/* Checked before; `text` is the target's own. */
-static bool split_headers(struct target *target, char *text)
-{
+    char *text = (char *)(uintptr_t)target->options.headers;
     uint32_t n = 0;
 
+    target->options.headers = NULL;
     target->headers = arena_alloc(&target->arena,
                                   (TRACE_HEADERS_MAX + 1) * sizeof(*target->headers));
     while (target->headers && text && *text && n < TRACE_HEADERS_MAX) {
@@ -131,7 +128,6 @@ static struct target *target_create(const struct trace_options *o)
 {
     struct arena arena;
     struct target *target;
-    char *headers;
 
     arena_init(&arena, 0);
     target = arena_alloc_owner(&arena, sizeof(*target), 1024);
@@ -141,13 +137,8 @@ static struct target *target_create(const struct trace_options *o)
     target->arena = arena;
     target->refs = 1;
     target->options = *o;
-    target->options.endpoint = target_text(target, o->endpoint);
-    target->options.ca = target_text(target, o->ca);
-    target->options.service = target_text(target, o->service);
-    headers = o->headers ? arena_strdup(&target->arena, o->headers) : NULL;
-    target->options.headers = NULL; /* see target->headers */
-    if (!split_headers(target, headers) || !headers != !o->headers || !target->options.endpoint ||
-        !target->options.ca != !o->ca || !target->options.service != !o->service) {
+    if (!opt_copy(trace_opt_table.rows, &target->options, &target->arena) ||
+        !split_headers(target)) {
         target_unref(target);
         return NULL;
     }
