@@ -217,7 +217,7 @@ int sim_plugin_open(struct plugin_host *h, const char *path, struct plugin_file 
                     struct buf *lines, struct fn_error *reterr)
 {
     struct plugin_file *file = NULL;
-    int r = plugin_file_check(h, path, &file, lines, reterr);
+    int r = plugin_file_check(h, path, NULL, &file, lines, reterr);
 
     if (r == 0 && (plugin_file_manifest(file)->flags & FN_PLUGIN_HAS_THREADS)) {
         r = err_set(reterr, FN_E_PRECONDITION,

@@ -174,7 +174,7 @@ static bool list_file(struct plugin_host *h, const char *path, struct listing *l
     struct plugin_file *file = NULL;
     struct buf lines = BUF_INIT(0);
     const struct fn_manifest *m;
-    int r = plugin_file_check(h, path, &file, &lines, NULL);
+    int r = plugin_file_check(h, path, NULL, &file, &lines, NULL);
 
     fputs(buf_text(&lines), stderr);
     buf_finish(&lines);

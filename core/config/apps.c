@@ -124,17 +124,20 @@ static void check_name(const struct config *c, const struct conf_node *map, cons
 
 /* ---- config and annotations ------------------------------------------------------------------ */
 
-static const struct conf_node *pairs_of(const struct config *c, const struct conf_node *map,
-                                        const char *key, uint32_t *ret_n, struct conf_problems *p)
+/* The children of what is below `key`, a map or a list; NULL when there are none. */
+static struct conf_node *children_of(const struct config *c, const struct conf_node *map,
+                                     const char *key, enum conf_type type, uint32_t *ret_n,
+                                     struct conf_problems *p)
 {
-    const struct conf_node *n = conf_get(map, key);
+    struct conf_node *n = conf_get(map, key);
 
     *ret_n = 0;
     if (!n || (n->type == CONF_SCALAR && !n->text[0])) {
         return NULL;
     }
-    if (n->type != CONF_MAP) {
-        apps_refuse(c, n, key, n->text ? n->text : "a list", "a map of keys", p);
+    if (n->type != type) {
+        apps_refuse(c, n, key, n->text ? n->text : type == CONF_MAP ? "a list" : "a map",
+                    type == CONF_MAP ? "a map of keys" : "a list, each item beginning with -", p);
         return NULL;
     }
     for (const struct conf_node *i = n->first; i; i = i->next) {
@@ -153,8 +156,9 @@ static void read_config(struct config *c, const struct conf_node *map, struct kv
                         struct conf_problems *p)
 {
     uint32_t count;
+    const struct conf_node *n = children_of(c, map, "config", CONF_MAP, &count, p);
 
-    for (const struct conf_node *n = pairs_of(c, map, "config", &count, p); n; n = n->next) {
+    for (; n; n = n->next) {
         set_pair(c, ret, n->key, n->text ? n->text : "");
         if (n->type != CONF_SCALAR) {
             apps_refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
@@ -209,7 +213,7 @@ static void read_annotations(struct config *c, const struct conf_node *map, stru
                              struct conf_problems *p)
 {
     uint32_t count;
-    const struct conf_node *n = pairs_of(c, map, "annotations", &count, p);
+    const struct conf_node *n = children_of(c, map, "annotations", CONF_MAP, &count, p);
 
     if (count > MODEL_ANNOTATIONS_MAX) {
         apps_refuse(c, map, "annotations", "more than " NUMBER_TEXT(MODEL_ANNOTATIONS_MAX),
@@ -241,27 +245,6 @@ static void read_annotations(struct config *c, const struct conf_node *map, stru
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* The items of a list of maps below `key`; NULL when there are none. */
-static struct conf_node *items_of(const struct config *c, const struct conf_node *map,
-                                  const char *key, uint32_t *ret_n, struct conf_problems *p)
-{
-    struct conf_node *list = conf_get(map, key);
-
-    *ret_n = 0;
-    if (!list || (list->type == CONF_SCALAR && !list->text[0])) {
-        return NULL;
-    }
-    if (list->type != CONF_LIST) {
-        apps_refuse(c, list, key, list->text ? list->text : "a map",
-                    "a list, each item beginning with -", p);
-        return NULL;
-    }
-    for (struct conf_node *i = list->first; i; i = i->next) {
-        ++*ret_n;
-    }
-    return list->first;
-}
-
 static int line_of(const char *where)
 {
     const char *column = where ? strrchr(where, ':') : NULL;
@@ -289,7 +272,7 @@ static void read_triggers(struct config *c, const struct conf_node *map,
                           const struct config_app *app, struct config_fn *fn,
                           struct conf_problems *p)
 {
-    struct conf_node *n = items_of(c, map, "triggers", &fn->n_triggers, p);
+    struct conf_node *n = children_of(c, map, "triggers", CONF_LIST, &fn->n_triggers, p);
     struct config_trigger *t = config_alloc(c, (fn->n_triggers + 1) * sizeof(*t));
 
     fn->triggers = t;
@@ -406,7 +389,7 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
     }
     read_config(c, map, &app->app.config, p);
     read_annotations(c, map, &app->app.annotations, p);
-    n = items_of(c, map, "functions", &app->n_fns, p);
+    n = children_of(c, map, "functions", CONF_LIST, &app->n_fns, p);
     fns = config_alloc(c, (app->n_fns + 1) * sizeof(*fns));
     app->fns = fns;
     app->n_fns = fns ? app->n_fns : 0;
@@ -427,7 +410,7 @@ void config_apps_read(struct config *c, struct conf_problems *p)
 {
     const struct conf_node *root = conf_root(c->priv->file);
     uint32_t n_apps;
-    struct conf_node *n = items_of(c, root, "apps", &n_apps, p);
+    struct conf_node *n = children_of(c, root, "apps", CONF_LIST, &n_apps, p);
     struct config_app *apps =
         conf_get(root, "apps") ? config_alloc(c, (n_apps + 1) * sizeof(*apps)) : NULL;
 

@@ -66,45 +66,64 @@ static bool is_same_place(const struct addr *a, const struct addr *b)
            (strcmp(a->host, b->host) == 0 || addr_is_everywhere(a) || addr_is_everywhere(b));
 }
 
-/* The second one to listen would find the address in use, by this very node. */
+/* Of two that listen at one place the second would find the address in use, by this very node. */
+static void refuse_place(struct config *c, enum config_section section, const char *key,
+                         const char *listen, const char *other, const char *other_name,
+                         struct conf_problems *p)
+{
+    struct addr a, b;
+
+    if (addr_parse(listen, &a) == 0 && addr_parse(other, &b) == 0 && is_same_place(&a, &b)) {
+        config_refuse(c, section, key, listen,
+                      arena_printf(&c->priv->arena,
+                                   "another address than %s, which this node has for %s", other,
+                                   other_name),
+                      p);
+    }
+}
+
+/* A page of the default address that is in use is done without. */
 static void check_own_ports(struct config *c, struct conf_problems *p)
 {
     const char *http = c->http->listen;
     const char *grpc = c->grpc->listen;
-    bool by_default = config_is_default(c, SECTION_GRPC, "listen");
-    struct addr a, b;
+    bool page = !config_is_default(c, SECTION_ADMIN, "page");
 
-    if (!c->type->has_port || addr_parse(http, &a) < 0 || addr_parse(grpc, &b) < 0 ||
-        !is_same_place(&a, &b)) {
-        return;
+    if (c->type->has_port && config_is_default(c, SECTION_GRPC, "listen")) {
+        refuse_place(c, SECTION_HTTP, "listen", http, grpc, "gRPC", p);
+    } else if (c->type->has_port) {
+        refuse_place(c, SECTION_GRPC, "listen", grpc, http, "HTTP", p);
     }
-    config_refuse(c, by_default ? SECTION_HTTP : SECTION_GRPC, "listen", by_default ? http : grpc,
-                  arena_printf(&c->priv->arena,
-                               "another address than %s, which this node has for %s",
-                               by_default ? grpc : http, by_default ? "gRPC" : "HTTP"),
-                  p);
+    if (page) {
+        refuse_place(c, SECTION_ADMIN, "page", c->admin->page, http, "HTTP", p);
+    }
+    if (page && c->type->has_port) {
+        refuse_place(c, SECTION_ADMIN, "page", c->admin->page, grpc, "gRPC", p);
+    }
 }
 
-/* A page of the default address that is in use is done without. */
-static void check_page_port(struct config *c, struct conf_problems *p)
+/* Each item of the list that is not good. */
+static void check_items(struct config *c, enum config_section section, const char *key,
+                        const struct fn_strlist *list, bool (*good)(const char *item),
+                        const char *rule, struct conf_problems *p)
 {
-    const char *const listens[] = { c->http->listen, c->type->has_port ? c->grpc->listen : NULL };
-    static const char *const names[] = { "HTTP", "gRPC" };
-    const char *page = c->admin->page;
-    struct addr a, b;
-
-    if (config_is_default(c, SECTION_ADMIN, "page") || addr_parse(page, &a) < 0) {
-        return;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (listens[i] && addr_parse(listens[i], &b) == 0 && is_same_place(&a, &b)) {
-            config_refuse(c, SECTION_ADMIN, "page", page,
-                          arena_printf(&c->priv->arena,
-                                       "another address than %s, which this node has for %s",
-                                       listens[i], names[i]),
-                          p);
+    for (uint64_t i = 0; i < list->n; i++) {
+        if (!good(list->items[i])) {
+            config_refuse(c, section, key, list->items[i], rule, p);
         }
     }
+}
+
+static bool is_network(const char *text)
+{
+    struct net_network network;
+
+    return net_network_parse(text, &network) == 0;
+}
+
+static bool is_absolute(const char *path)
+{
+    return path[0] == '/';
 }
 
 static void check_cors(struct config *c, struct conf_problems *p)
@@ -123,13 +142,8 @@ static void check_proxies(struct config *c, struct conf_problems *p)
 {
     const struct fn_strlist *proxies = &c->http_limits->proxies;
     const char *from = c->http_limits->client_from;
-    struct net_network network;
 
-    for (uint64_t i = 0; i < proxies->n; i++) {
-        if (net_network_parse(proxies->items[i], &network) < 0) {
-            config_refuse(c, SECTION_HTTP, "proxies", proxies->items[i], RULE_NETWORK, p);
-        }
-    }
+    check_items(c, SECTION_HTTP, "proxies", proxies, is_network, RULE_NETWORK, p);
     if (proxies->n == 0 && from && strcmp(from, "connection") != 0) {
         config_refuse(c, SECTION_HTTP, "client_from", from,
                       "connection, as long as http.proxies names nobody whose word counts", p);
@@ -234,21 +248,15 @@ static void check_traces(struct config *c, struct conf_problems *p)
 static void check_buckets(struct config *c, struct conf_problems *p)
 {
     const struct fn_strlist *all = &c->buckets->latency;
-    const struct fn_strlist *own = &c->buckets->own;
 
     if (!metric_buckets_good(all->items, all->n)) {
         config_refuse(c, SECTION_METRICS, "latency_buckets",
                       value_of(c, SECTION_METRICS, "latency_buckets"),
                       "numbers of milliseconds that ascend, 32 at most", p);
     }
-    for (uint64_t i = 0; i < own->n; i++) {
-        if (!metric_buckets_of_good(own->items[i])) {
-            config_refuse(c, SECTION_METRICS, "buckets", own->items[i],
-                          "a histogram of latencies, = and numbers of milliseconds that ascend, 32 "
-                          "at most",
-                          p);
-        }
-    }
+    check_items(c, SECTION_METRICS, "buckets", &c->buckets->own, metric_buckets_of_good,
+                "a histogram of latencies, = and numbers of milliseconds that ascend, 32 at most",
+                p);
 }
 
 static void check_api_url(struct config *c, struct conf_problems *p)
@@ -292,18 +300,13 @@ static void check_store(struct config *c, struct conf_problems *p)
 {
     const char *url = c->store->url;
     struct fn_error e = ERR_INIT;
-    struct net_network network;
 
     if (url && config_has(c, SIDE_API) && store_check_url(url, &e) < 0) {
         config_refuse(c, SECTION_STORE, "url",
                       arena_printf(&c->priv->arena, "%.*s", (int)strcspn(url, ":"), url), e.msg,
                       p);
     }
-    for (uint64_t i = 0; i < c->api->clients.n; i++) {
-        if (net_network_parse(c->api->clients.items[i], &network) < 0) {
-            config_refuse(c, SECTION_API, "clients", c->api->clients.items[i], RULE_NETWORK, p);
-        }
-    }
+    check_items(c, SECTION_API, "clients", &c->api->clients, is_network, RULE_NETWORK, p);
     for (uint64_t i = 0; i < c->api->tokens.n; i++) {
         if (api_check_token(c->api->tokens.items[i], &e) < 0) {
             config_refuse(c, SECTION_API, "tokens", "an entry that is something else", e.msg, p);
@@ -461,11 +464,7 @@ static void check_plugins(struct config *c, struct conf_problems *p)
     if (rules->keys.n == 0 && said && said->text && strcmp(said->text, "refuse") == 0) {
         config_refuse(c, SECTION_PLUGINS, "unsigned", "refuse", "keys beside it, or allow", p);
     }
-    for (uint64_t i = 0; i < rules->keys.n; i++) {
-        if (rules->keys.items[i][0] != '/') {
-            config_refuse(c, SECTION_PLUGINS, "keys", rules->keys.items[i], "absolute paths", p);
-        }
-    }
+    check_items(c, SECTION_PLUGINS, "keys", &rules->keys, is_absolute, "absolute paths", p);
 }
 
 /* Groups come from the file only. */
@@ -522,7 +521,6 @@ void config_check_values(struct config *c, struct conf_problems *p)
 
     check_listen(c, p);
     check_own_ports(c, p);
-    check_page_port(c, p);
     check_cors(c, p);
     check_proxies(c, p);
     check_log(c, p);

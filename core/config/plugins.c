@@ -431,7 +431,7 @@ static int open_file(const struct config *c, struct plugin_host *h,
             return r;
         }
     }
-    r = plugin_file_open_pinned(h, path, plugin->sha256, ret, &lines, NULL);
+    r = plugin_file_check(h, path, plugin->sha256, ret, &lines, NULL);
     if (r == FN_E_NOT_FOUND && !plugin->file) {
         tell_missing(c, plugin, path, p);
     } else {

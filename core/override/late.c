@@ -198,16 +198,14 @@ static void look(struct late *l)
         begin(l, now_ns);
     }
     late_arm(l);
+    if (l->held == 0) {
+        chain_set(&l->chain, NULL); /* the generation may go */
+    }
 }
 
 static void on_timer(struct env_timer *t)
 {
-    struct late *l = container_of(t, struct late, timer);
-
-    look(l);
-    if (l->held == 0) {
-        chain_set(&l->chain, NULL);
-    }
+    look(container_of(t, struct late, timer));
 }
 
 static void on_portion(struct env_work *w)
@@ -230,9 +228,6 @@ static void on_portion(struct env_work *w)
     l->running = false;
     give_back(l);
     look(l);
-    if (l->held == 0) {
-        chain_set(&l->chain, NULL);
-    }
 }
 
 static struct late_end *copy_end(const struct late *l, const struct fn_call *call,

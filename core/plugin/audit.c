@@ -407,20 +407,11 @@ static void look_thread(struct thread_state *s)
     s->flush = look_flush();
     s->rounding = fegetround();
     s->traps = fegetexcept();
+    sigemptyset(&s->mask); /* all of it: it is compared by bytes */
     pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
     snprintf(s->locale, sizeof(s->locale), "%s", setlocale(LC_ALL, NULL));
     s->own_locale = uselocale((locale_t)0);
     s->environment = sum_environment();
-}
-
-static bool same_mask(const sigset_t *a, const sigset_t *b)
-{
-    for (int i = 1; i < SIGNALS_N; i++) {
-        if (sigismember(a, i) != sigismember(b, i)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 void plugin_audit_thread(struct plugin_audit *a)
@@ -438,7 +429,7 @@ void plugin_audit_thread(struct plugin_audit *a)
         feenableexcept(was->traps);
         alarm_of(WHAT_FLOATING, NULL, NULL, true, suspects);
     }
-    if (!same_mask(&now.mask, &was->mask)) {
+    if (memcmp(&now.mask, &was->mask, sizeof(now.mask)) != 0) {
         pthread_sigmask(SIG_SETMASK, &was->mask, NULL);
         alarm_of(WHAT_SIGNAL_MASK, NULL, NULL, true, suspects);
     }

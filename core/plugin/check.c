@@ -305,7 +305,7 @@ static void check_life(struct plugin_check *c, const char *who, const struct fn_
     }
 }
 
-const struct fn_factory *plugin_factory_find(const struct plugin_file *f, const char *kind,
+const struct fn_factory *plugin_file_factory(const struct plugin_file *f, const char *kind,
                                              const char *name)
 {
     for (uint32_t i = 0; i < f->n_factories; i++) {
@@ -322,7 +322,7 @@ static void check_duplicate(struct plugin_check *c, const char *who, const struc
     const struct plugin_file *other;
 
     LIST_FOREACH(other, &c->host->files, link) {
-        if (other->round == c->host->round && plugin_factory_find(other, f->kind, f->name)) {
+        if (other->round == c->host->round && plugin_file_factory(other, f->kind, f->name)) {
             plugin_problem(c, FN_E_EXISTS, "PLG916",
                            "%s: already offered by %s; expected another name", who, other->path);
         }

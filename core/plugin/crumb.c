@@ -7,20 +7,25 @@
 #define TICKS_SURELY_SHORT 100000u /* 20 us even at 5 GHz */
 #define LOG_INTERVAL_NS    (60 * ENV_S)
 
+/* A call of ticks: so long until now, or so long ago. */
+static void describe(const struct plugin_host *h, const struct plugin_health *hl,
+                     const char *method, uint64_t since, struct plugin_busy *ret)
+{
+    uint64_t now = plugin_ticks();
+
+    *ret = (struct plugin_busy){ .name = hl->name, .kind = hl->kind, .method = method };
+    ret->for_ns = now > since ? (int64_t)((double)(now - since) * plugin_tick_ns(h, now)) : 0;
+}
+
 bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret)
 {
     const struct plugin_health *hl = __atomic_load_n(&h->now.health, __ATOMIC_RELAXED);
     uint64_t entered = __atomic_load_n(&h->now.entered_ticks, __ATOMIC_RELAXED);
-    uint64_t now = plugin_ticks();
 
-    if (!hl) {
-        return false;
+    if (hl) {
+        describe(h, hl, __atomic_load_n(&h->now.method, __ATOMIC_RELAXED), entered, ret);
     }
-    *ret = (struct plugin_busy){ .name = hl->name,
-                                 .kind = hl->kind,
-                                 .method = __atomic_load_n(&h->now.method, __ATOMIC_RELAXED) };
-    ret->for_ns = now > entered ? (int64_t)((double)(now - entered) * plugin_tick_ns(h, now)) : 0;
-    return true;
+    return hl != NULL;
 }
 
 static void missed(struct plugin *p, const char *method, int64_t took_ns)
@@ -98,21 +103,13 @@ void plugin_last_forget(const struct plugin_host *h)
     }
 }
 
-bool plugin_last_call(struct plugin_last *ret)
+bool plugin_last_call(struct plugin_busy *ret)
 {
-    double ns;
-
-    if (!last_health) {
-        return false;
+    if (last_health) {
+        describe(last_host, last_health, entered_last.method, left_ticks ? left_ticks : UINT64_MAX,
+                 ret);
     }
-    *ret = (struct plugin_last){ .name = last_health->name,
-                                 .kind = last_health->kind,
-                                 .method = entered_last.method };
-    if (left_ticks) {
-        ns = (double)(plugin_ticks() - left_ticks) * plugin_tick_ns(last_host, left_ticks);
-        ret->ago_ns = (int64_t)ns;
-    }
-    return true;
+    return last_health != NULL;
 }
 
 /* Somebody jumped over a plugin_leave(): whatever the frames in between held is lost. */
@@ -160,22 +157,14 @@ static bool has_threads(const struct plugin_host *h)
 static void away_begin(struct plugin_host *h, struct plugin_crumb *c)
 {
     pthread_mutex_lock(&h->away_lock);
-    c->away_next = h->away;
-    c->away_prev = &h->away;
-    if (h->away) {
-        __atomic_store_n(&h->away->away_prev, &c->away_next, __ATOMIC_RELAXED);
-    }
-    h->away = c;
+    LIST_INSERT_HEAD(&h->away, c, away_link);
     pthread_mutex_unlock(&h->away_lock);
 }
 
 static void away_end(struct plugin_host *h, struct plugin_crumb *c)
 {
     pthread_mutex_lock(&h->away_lock);
-    *c->away_prev = c->away_next;
-    if (c->away_next) {
-        __atomic_store_n(&c->away_next->away_prev, c->away_prev, __ATOMIC_RELAXED);
-    }
+    LIST_REMOVE(c, away_link);
     pthread_mutex_unlock(&h->away_lock);
 }
 
@@ -183,10 +172,9 @@ bool plugin_host_away(struct plugin_host *h, const char *name, const char *metho
                       struct plugin_busy *ret)
 {
     const struct plugin_crumb *c, *found = NULL;
-    uint64_t now = plugin_ticks();
 
     pthread_mutex_lock(&h->away_lock);
-    for (c = h->away; c; c = c->away_next) {
+    LIST_FOREACH(c, &h->away, away_link) {
         if ((!name || strcmp(c->plugin->name, name) == 0) &&
             (!method || strcmp(c->method, method) == 0) &&
             (!found || c->entered_ticks < found->entered_ticks)) {
@@ -194,10 +182,7 @@ bool plugin_host_away(struct plugin_host *h, const char *name, const char *metho
         }
     }
     if (found) {
-        *ret = (struct plugin_busy){ .name = found->plugin->health->name,
-                                     .kind = found->plugin->health->kind,
-                                     .method = found->method };
-        ret->for_ns = (int64_t)((double)(now - found->entered_ticks) * plugin_tick_ns(h, now));
+        describe(h, found->plugin->health, found->method, found->entered_ticks, ret);
     }
     pthread_mutex_unlock(&h->away_lock);
     return found != NULL;
@@ -211,6 +196,7 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
     c->plugin = p;
     c->context = context;
     c->missed = false;
+    c->away = false;
     c->method = method;
     c->host_call = NULL;
     c->outer = plugin_crumb_now;
@@ -223,8 +209,8 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
         __atomic_store_n(&h->now.health, p->health, __ATOMIC_RELAXED);
     } else {
         __atomic_fetch_add(&p->other_calls, 1, __ATOMIC_RELAXED);
-        c->away_prev = NULL;
-        if (has_threads(h)) {
+        c->away = has_threads(h);
+        if (c->away) {
             away_begin(h, c);
         }
     }
@@ -279,8 +265,7 @@ void plugin_leave(struct plugin_crumb *c)
         left_loop(c, took);
         return;
     }
-    /* Neighbours move it, under the lock; that it is in the list does not change. */
-    if (__atomic_load_n(&c->away_prev, __ATOMIC_RELAXED)) {
+    if (c->away) {
         away_end(c->plugin->owner, c);
     }
     m = method_of(c->plugin->health->other, c->method);

@@ -348,10 +348,12 @@ static int open_checked(struct plugin_check *c, struct plugin_file **ret)
     return r;
 }
 
-int plugin_file_check(struct plugin_host *h, const char *path, struct plugin_file **ret,
-                      struct buf *lines, struct fn_error *reterr)
+int plugin_file_check(struct plugin_host *h, const char *path, const char *sha256,
+                      struct plugin_file **ret, struct buf *lines, struct fn_error *reterr)
 {
-    struct plugin_check c = { .host = h, .path = path, .lines = lines, .first = reterr };
+    struct plugin_check c = {
+        .host = h, .path = path, .lines = lines, .first = reterr, .pin = sha256
+    };
 
     return open_checked(&c, ret);
 }
@@ -359,17 +361,7 @@ int plugin_file_check(struct plugin_host *h, const char *path, struct plugin_fil
 int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file **ret,
                      struct fn_error *reterr)
 {
-    return plugin_file_check(h, path, ret, NULL, reterr);
-}
-
-int plugin_file_open_pinned(struct plugin_host *h, const char *path, const char *sha256,
-                            struct plugin_file **ret, struct buf *lines, struct fn_error *reterr)
-{
-    struct plugin_check c = {
-        .host = h, .path = path, .lines = lines, .first = reterr, .pin = sha256
-    };
-
-    return open_checked(&c, ret);
+    return plugin_file_check(h, path, NULL, ret, NULL, reterr);
 }
 
 const char *plugin_file_sha256(const struct plugin_file *f)
@@ -390,12 +382,6 @@ const char *plugin_file_path(const struct plugin_file *f)
 const struct fn_manifest *plugin_file_manifest(const struct plugin_file *f)
 {
     return &f->manifest;
-}
-
-const struct fn_factory *plugin_file_factory(const struct plugin_file *f, const char *kind,
-                                             const char *name)
-{
-    return plugin_factory_find(f, kind, name);
 }
 
 void plugin_file_each(const struct plugin_file *f,

@@ -96,22 +96,19 @@ void plugin_host_waits(struct plugin_host *h, int64_t (*waited_ns)(void));
 void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_host *h));
 
 /* [init] Opens and checks a file; a file that is already open is returned again. Interfaces must be
- * offered before, if their versions matter. *reterr gets the first problem, `lines` (may be NULL) a
+ * offered before, if their versions matter. sha256: 64 hex digits that also a file which is open
+ * already must have, NULL = any. *reterr gets the first problem, `lines` (may be NULL) a
  * line "PLG910 <path>: <what, got, expected>" for each. Codes, in the order of the checks: 901 the
  * file, 902 rights and owner, 919 sealed copy, 903 hash, 918 signature, 906 ELF, 905 machine,
  * 907 no plugin, 904 versions, trial: 920 not possible, 911 crashed, 912 too slow, 913 ended;
  * 908 linker, 909 manifest, 910 tables, 916 duplicate, 922 too many; create: 914 deadline,
  * 915 failed, 917 broke its contract. What runs is a sealed copy in memory: changes of the file
  * have no effect. */
-int plugin_file_check(struct plugin_host *h, const char *path, struct plugin_file **ret,
-                      struct buf *lines, struct fn_error *reterr);
+int plugin_file_check(struct plugin_host *h, const char *path, const char *sha256,
+                      struct plugin_file **ret, struct buf *lines, struct fn_error *reterr);
 /* The same for callers that show one problem. */
 int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file **ret,
                      struct fn_error *reterr);
-/* The same with a pinned hash: 64 hex digits, NULL = none. Also a file that is open already must
- * have it. */
-int plugin_file_open_pinned(struct plugin_host *h, const char *path, const char *sha256,
-                            struct plugin_file **ret, struct buf *lines, struct fn_error *reterr);
 const char *plugin_file_path(const struct plugin_file *f);
 const char *plugin_file_sha256(const struct plugin_file *f); /* 64 hex digits */
 /* "signed by ops.pem", "not signed" (with keys: tainted), "signature not looked at" */
@@ -174,22 +171,24 @@ struct plugin_crumb {
     const char *host_call; /* the host works for the plugin, in this function; else NULL */
     uint64_t entered_ticks;
     struct plugin_crumb *outer;
-    struct plugin_crumb *away_next, **away_prev; /* calls that are not the loop's */
+    bool away; /* in the host's list of calls that are not the loop's */
+    LIST_ENTRY(plugin_crumb) away_link;
 };
 void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
                   const char *method);
 void plugin_leave(struct plugin_crumb *c);
 /* The breadcrumb of this thread, also while the host works for the plugin, or NULL. */
 const struct plugin_crumb *plugin_current(void);
-/* [any, async-signal-safe] The call that this thread made last, over or not; false: none yet. Texts
- * live as long as the host. */
-struct plugin_last {
+/* A call. Texts live as long as the host. */
+struct plugin_busy {
     const char *name; /* of the instance */
     const char *kind;
     const char *method;
-    int64_t ago_ns; /* since it returned, roughly; 0 = it has not, or time is not real */
+    int64_t for_ns;
 };
-bool plugin_last_call(struct plugin_last *ret);
+/* [any, async-signal-safe] The one that this thread made last, over or not; false: none yet. for_ns
+ * is the time since it returned, roughly; 0 = it has not, or time is not real. */
+bool plugin_last_call(struct plugin_busy *ret);
 /* [any, async-signal-safe] The file whose code runs on this thread while it is loaded, and where:
  * "its constructors", "fn_plugin_v1()"; NULL = none. */
 const char *plugin_opening(const char **ret_where);
@@ -209,13 +208,7 @@ static inline void plugin_resume_at(struct plugin_crumb **c) { plugin_resume(*c)
     struct plugin_crumb *host_call_ __attribute__((cleanup(plugin_resume_at), unused)) =           \
         plugin_suspend(what)
 
-/* [any] What the loop is inside of now. Texts live as long as the host. */
-struct plugin_busy {
-    const char *name; /* of the instance */
-    const char *kind;
-    const char *method;
-    int64_t for_ns;
-};
+/* [any] What the loop is inside of now. */
 bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret);
 /* [any] The longest running call that is not the loop's: of this instance, in this method; NULL =
  * any. Only where plugin_host_deadline() gave threads. */
@@ -265,9 +258,6 @@ struct plugin_mapping {
     const char *version; /* "" until its manifest was read */
     void *handle;
 };
-/* [any, async-signal-safe] NULL past the end; at most PLUGIN_MAPPINGS_MAX are kept. */
-#define PLUGIN_MAPPINGS_MAX 256
-const struct plugin_mapping *plugin_mapping_get(uint32_t index);
 /* [any, async-signal-safe] The plugin that an address belongs to, or NULL. */
 const struct plugin_mapping *plugin_mapping_at(const void *addr);
 

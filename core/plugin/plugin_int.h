@@ -184,9 +184,6 @@ int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct f
 /* All factories; problems are collected. *ret_factories is malloc'd. */
 int plugin_factories_check(struct plugin_check *c, const struct fn_manifest *m,
                            struct plugin_factory **ret_factories, uint32_t *ret_n);
-/* Of those that were checked; NULL when it offers none such. */
-const struct fn_factory *plugin_factory_find(const struct plugin_file *f, const char *kind,
-                                             const char *name);
 /* options.c */
 void plugin_opts_check(struct plugin_check *c, const char *who, const struct fn_factory *f);
 bool plugin_name_ok(const char *s, size_t max);
@@ -267,7 +264,7 @@ struct plugin_host {
     int (*aside)(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
     int64_t start_timeout_ns;
 
-    struct plugin_crumb *away; /* calls under way that are not the loop's; `away_lock` */
+    LIST_HEAD(, plugin_crumb) away; /* calls under way that are not the loop's; `away_lock` */
     pthread_mutex_t away_lock;
     int64_t budget_loop_ns; /* 0 = not watched */
     int64_t (*waited_ns)(void); /* may be NULL */

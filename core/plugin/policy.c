@@ -117,10 +117,10 @@ void plugin_taint(struct plugin_file *f)
 /* ---- where plugins lie ----------------------------------------------------------------------- */
 
 /* Entries are written once, before their count is published, by the one thread that loads. */
-static struct plugin_mapping mappings[PLUGIN_MAPPINGS_MAX];
+static struct plugin_mapping mappings[PLUGIN_FILES_MAX];
 static uint32_t n_mappings;
 
-const struct plugin_mapping *plugin_mapping_get(uint32_t index)
+static const struct plugin_mapping *mapping_get(uint32_t index)
 {
     return index < __atomic_load_n(&n_mappings, __ATOMIC_ACQUIRE) ? &mappings[index] : NULL;
 }
@@ -130,7 +130,7 @@ const struct plugin_mapping *plugin_mapping_at(const void *addr)
     const struct plugin_mapping *m;
     uint32_t i;
 
-    for (i = 0; (m = plugin_mapping_get(i)); i++) {
+    for (i = 0; (m = mapping_get(i)); i++) {
         if ((uintptr_t)addr >= m->from && (uintptr_t)addr < m->to) {
             return m;
         }
@@ -145,13 +145,13 @@ struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *
     uint32_t n;
 
     *ret_twin = false;
-    for (n = 0; (known = plugin_mapping_get(n)); n++) {
+    for (n = 0; (known = mapping_get(n)); n++) {
         if (known->handle == handle) {
             *ret_twin = true;
             return NULL;
         }
     }
-    if (n == PLUGIN_MAPPINGS_MAX) {
+    if (n == PLUGIN_FILES_MAX) {
         return NULL;
     }
     m = &mappings[n];

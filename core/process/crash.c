@@ -179,7 +179,7 @@ static const char *context_word(enum plugin_context c)
 /* Not who it was, but who may know: damage is often found behind the call that did it. */
 static void put_last(void)
 {
-    struct plugin_last last;
+    struct plugin_busy last;
 
     if (!plugin_last_call(&last)) {
         crash_put("; none was called on it before\n");
@@ -192,9 +192,9 @@ static void put_last(void)
     crash_put("), ");
     crash_put(last.method);
     crash_put("()");
-    if (last.ago_ns > 0) {
+    if (last.for_ns > 0) {
         crash_put(", which had returned some ");
-        put_number((uint64_t)last.ago_ns / 1000, 10);
+        put_number((uint64_t)last.for_ns / 1000, 10);
         crash_put(" us before");
     }
     crash_put(", which proves nothing\n");

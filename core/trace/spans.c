@@ -136,7 +136,7 @@ void span_rename(struct spans *s, uint32_t span, const char *fmt, ...)
     s->spans[span].name = kept ? kept : s->spans[span].name;
 }
 
-static struct attr *add_attr(struct spans *s, uint32_t owner, const char *key)
+static struct attr *add_attr(struct spans *s, uint32_t owner, const char *key, enum attr_type type)
 {
     struct attr *a;
 
@@ -150,51 +150,47 @@ static struct attr *add_attr(struct spans *s, uint32_t owner, const char *key)
     a = &s->attrs[s->n_attrs++];
     a->owner = owner;
     a->key = key;
+    a->type = type;
     return a;
 }
 
 void span_text(struct spans *s, uint32_t span, const char *key, const char *value)
 {
-    struct attr *a = value && *value ? add_attr(s, span, key) : NULL;
+    struct attr *a = value && *value ? add_attr(s, span, key, ATTR_TEXT) : NULL;
 
-    if (a) {
-        a->type = ATTR_TEXT;
-        a->value.text = keep_text(s, span, value);
-        if (!a->value.text) {
-            s->n_attrs--;
-            s->n_dropped++;
-        }
+    if (a && !(a->value.text = keep_text(s, span, value))) {
+        s->n_attrs--;
+        s->n_dropped++;
     }
 }
 
 void span_word(struct spans *s, uint32_t span, const char *key, const char *word)
 {
-    struct attr *a = add_attr(s, span, key);
+    struct attr *a = add_attr(s, span, key, ATTR_TEXT);
 
     if (a) {
-        a->type = ATTR_TEXT;
         a->value.text = word;
+    }
+}
+
+static void span_number(struct spans *s, uint32_t span, const char *key, enum attr_type type,
+                        int64_t value)
+{
+    struct attr *a = add_attr(s, span, key, type);
+
+    if (a) {
+        a->value.num = value;
     }
 }
 
 void span_num(struct spans *s, uint32_t span, const char *key, int64_t value)
 {
-    struct attr *a = add_attr(s, span, key);
-
-    if (a) {
-        a->type = ATTR_NUM;
-        a->value.num = value;
-    }
+    span_number(s, span, key, ATTR_NUM, value);
 }
 
 void span_bool(struct spans *s, uint32_t span, const char *key, bool value)
 {
-    struct attr *a = add_attr(s, span, key);
-
-    if (a) {
-        a->type = ATTR_BOOL;
-        a->value.num = value;
-    }
+    span_number(s, span, key, ATTR_BOOL, value);
 }
 
 void span_fail(struct spans *s, uint32_t span, const char *type, const char *message)

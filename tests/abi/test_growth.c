@@ -104,7 +104,7 @@ static int open_plugin(const char *name, struct buf *lines, struct fn_error *e)
     char path[4096];
 
     snprintf(path, sizeof(path), "%s/%s.so", getenv("ABI_PLUGINS"), name);
-    return plugin_file_check(host, path, &file, lines, e);
+    return plugin_file_check(host, path, NULL, &file, lines, e);
 }
 
 static struct plugin *make(const char *kind, const char *name)

@@ -109,6 +109,9 @@
 #ifndef OPT_MIN
 #define OPT_MIN 1
 #endif
+#ifndef OPT_MAX
+#define OPT_MAX 9
+#endif
 #ifndef NEED_IFACE
 #define NEED_IFACE "fn.wake"
 #endif
@@ -247,7 +250,7 @@ static const struct fn_need needs[] = {
 #endif
 
 static const struct fn_opt opts[] = {
-    { .key = OPT_KEY, .doc = OPT_DOC, .dflt = OPT_DEFAULT, .min = OPT_MIN, .max = 9,
+    { .key = OPT_KEY, .doc = OPT_DOC, .dflt = OPT_DEFAULT, .min = OPT_MIN, .max = OPT_MAX,
       .type = OPT_TYPE, .offset = OPT_OFFSET, .reserved0 = OPT_RESERVED },
     { .key = "other", .doc = "Another one.", .dflt = "7", .type = FN_OPT_INT,
       .offset = offsetof(struct conf, other) },

@@ -242,7 +242,7 @@ static int inspect_in_child(void *ud)
     if (!h) {
         return FNKIT_UNAVAILABLE;
     }
-    if (plugin_file_check(h, in->path, &file, &lines, &e) < 0) {
+    if (plugin_file_check(h, in->path, NULL, &file, &lines, &e) < 0) {
         fputs(lines.len ? buf_text(&lines) : e.msg, stderr);
         return FNKIT_REFUSED;
     }

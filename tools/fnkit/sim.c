@@ -126,7 +126,7 @@ static void watch_calls(void)
 
 static void on_still(int64_t at_ns)
 {
-    struct plugin_last last = { "?", "plugin", "?", 0 };
+    struct plugin_busy last = { "?", "plugin", "?", 0 };
 
     plugin_last_call(&last);
     fprintf(stderr,

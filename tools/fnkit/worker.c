@@ -450,7 +450,7 @@ static bool load(struct worker *w, struct plugin_host *h)
     struct fn_error e = ERR_INIT;
     const struct fn_manifest *m;
     struct report_result header = { .name = CHECK_HEADER };
-    int r = plugin_file_check(h, w->o->path, &w->file, &lines, &e);
+    int r = plugin_file_check(h, w->o->path, NULL, &w->file, &lines, &e);
 
     r = r < 0 ? r : try_as_node(w->o->path, &e);
 

@@ -112,7 +112,7 @@ START_TEST(refused)
         policy.trial_timeout_ns = ENV_S;
     }
     h = host_with_trial(&policy);
-    ck_assert_int_eq(plugin_file_check(h, evil_path(r->file), &f, &lines, NULL), r->code);
+    ck_assert_int_eq(plugin_file_check(h, evil_path(r->file), NULL, &f, &lines, NULL), r->code);
     snprintf(wanted, sizeof(wanted), "%s %s: %s\n", r->id, evil_path(r->file), r->text);
     ck_assert_str_eq(buf_text(&lines), wanted);
     buf_finish(&lines);

@@ -29,7 +29,7 @@ static void expect(const char *path, int code, const char *id, const char *text)
     int r;
 
     unsetenv("FND_TEST_CONSTRUCTOR");
-    r = plugin_file_check(h, path, &f, &lines, &e);
+    r = plugin_file_check(h, path, NULL, &f, &lines, &e);
     snprintf(wanted, sizeof(wanted), "%s %s: %s\n", id, path, text);
     ck_assert_str_eq(buf_text(&lines), wanted);
     ck_assert_int_eq(r, code);
@@ -396,6 +396,8 @@ static const struct refusal tables[] = {
       P "option limit: default, got \"many\"; expected a whole number" },
     { "opt-default-range", FN_E_INVALID, "PLG910",
       P "option limit: default, got \"10\"; expected a value within its bounds" },
+    { "opt-default-never", FN_E_INVALID, "PLG910",
+      P "option limit: default, got \"never\"; expected a value within its bounds" },
     { "opt-key", FN_E_INVALID, "PLG910",
       P "option 0: key, got \"Big_Key\"; expected 1 to 64 of a-z, 0-9, _ and -" },
     { "opt-key-taken", FN_E_INVALID, "PLG910",
@@ -445,7 +447,7 @@ START_TEST(all_problems_are_told)
     struct plugin_file *f = NULL;
     char wanted[2048];
 
-    ck_assert_int_eq(plugin_file_check(h, path, &f, &lines, &e), FN_E_INVALID);
+    ck_assert_int_eq(plugin_file_check(h, path, NULL, &f, &lines, &e), FN_E_INVALID);
     snprintf(wanted, sizeof(wanted),
              "PLG910 %s: " P "create is NULL; expected a function\n"
              "PLG910 %s: " P "option limit: type, got 0; expected 1 to 7\n"
@@ -542,7 +544,7 @@ START_TEST(same_factory_in_two_files)
     char wanted[2048];
 
     ck_assert_int_eq(plugin_file_open(h, sample_path("good"), &f, NULL), 0);
-    ck_assert_int_eq(plugin_file_check(h, path, &twin, &lines, NULL), FN_E_EXISTS);
+    ck_assert_int_eq(plugin_file_check(h, path, NULL, &twin, &lines, NULL), FN_E_EXISTS);
     snprintf(real, sizeof(real), "%s", plugin_file_path(f));
     snprintf(wanted, sizeof(wanted), "PLG916 %s: " P "already offered by %s; expected another name\n", path, real);
     ck_assert_str_eq(buf_text(&lines), wanted);
