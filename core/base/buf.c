@@ -23,6 +23,7 @@ char *buf_grow(struct buf *b, size_t len)
     char *p;
 
     if (len > SIZE_MAX / 4 || (b->limit && (len > b->limit || b->len > b->limit - len))) {
+        b->failed = true;
         return NULL;
     }
     while (cap - b->len < len) {
@@ -33,6 +34,7 @@ char *buf_grow(struct buf *b, size_t len)
     }
     p = realloc(b->data, cap + 1);
     if (!p) {
+        b->failed = true;
         return NULL;
     }
     b->data = p;
@@ -85,6 +87,7 @@ void buf_consume(struct buf *b, size_t len)
 void buf_clear(struct buf *b)
 {
     b->len = 0;
+    b->failed = false;
 }
 
 const char *buf_text(struct buf *b)

@@ -6,6 +6,7 @@
 
 #include <fn/abi.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -15,6 +16,7 @@ struct buf {
     size_t len;
     size_t cap; /* at most limit; there is a byte more for buf_text() */
     size_t limit; /* bytes; 0 = none */
+    bool failed; /* something was not added since it was empty: what is in it has holes */
 };
 
 #define BUF_INIT(limit_) ((struct buf){ .limit = (limit_) })

@@ -142,12 +142,13 @@ void metric_settle(void);
 void metric_fold(void);
 /* ---- metric_open.c: what OpenMetrics has and Prometheus text has not; maker of pages --- */
 
-int metric_open_head(struct buf *out, const struct metric_family *f);
+/* Whether there was memory for all of it is asked of the buffer at the end. */
+void metric_open_head(struct buf *out, const struct metric_family *f);
 #define METRIC_BOUND_BYTES 32u
 void metric_open_bound(double bound, char ret[METRIC_BOUND_BYTES]);
 /* " # {trace_id=...} value time", where the bucket has one. */
-int metric_open_exemplar(struct buf *out, const struct metric *m, uint32_t bucket);
-int metric_print_escaped(struct buf *out, const char *text); /* metric_print.c */
+void metric_open_exemplar(struct buf *out, const struct metric *m, uint32_t bucket);
+void metric_print_escaped(struct buf *out, const char *text); /* metric_print.c */
 
 /* What the page says of a series of any family. */
 int64_t metric_told_value(const struct metric *m);

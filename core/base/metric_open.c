@@ -60,7 +60,7 @@ static const char *unit_of(const struct metric_family *f, size_t len)
     return NULL;
 }
 
-int metric_open_head(struct buf *out, const struct metric_family *f)
+void metric_open_head(struct buf *out, const struct metric_family *f)
 {
     size_t base = f->kind == METRIC_COUNTER ? counter_base(f->shown.name) : 0;
     const char *type = base > 0                        ? "counter"
@@ -69,18 +69,14 @@ int metric_open_head(struct buf *out, const struct metric_family *f)
                                                        : "histogram";
     int len = (int)(base > 0 ? base : strlen(f->shown.name));
     const char *unit = unit_of(f, (size_t)len);
-    int r = buf_printf(out, "# TYPE %.*s %s\n", len, f->shown.name, type);
 
-    if (r == 0 && unit) {
-        r = buf_printf(out, "# UNIT %.*s %s\n", len, f->shown.name, unit);
+    buf_printf(out, "# TYPE %.*s %s\n", len, f->shown.name, type);
+    if (unit) {
+        buf_printf(out, "# UNIT %.*s %s\n", len, f->shown.name, unit);
     }
-    if (r == 0) {
-        r = buf_printf(out, "# HELP %.*s ", len, f->shown.name);
-    }
-    if (r == 0) {
-        r = metric_print_escaped(out, f->help);
-    }
-    return r < 0 ? r : buf_printf(out, "%s\n", f->shown.note);
+    buf_printf(out, "# HELP %.*s ", len, f->shown.name);
+    metric_print_escaped(out, f->help);
+    buf_printf(out, "%s\n", f->shown.note);
 }
 
 /* As Go prints a float, with a ".0" where it looks like an integer. */
@@ -126,22 +122,21 @@ void metric_observe_of(struct metric *m, int64_t v, const struct metric_exemplar
     pthread_mutex_unlock(&kept_lock);
 }
 
-int metric_open_exemplar(struct buf *out, const struct metric *m, uint32_t bucket)
+void metric_open_exemplar(struct buf *out, const struct metric *m, uint32_t bucket)
 {
     const struct metric_family *f = m->family;
     struct metric_kept k;
 
     /* One of a call that this page does not count yet is for the next one. */
     if (!__atomic_load_n(&m->kept, __ATOMIC_RELAXED) || metric_told_count(m, bucket) == 0) {
-        return 0;
+        return;
     }
     pthread_mutex_lock(&kept_lock);
     k = m->kept[bucket];
     pthread_mutex_unlock(&kept_lock);
-    if (!k.trace_id[0]) {
-        return 0;
+    if (k.trace_id[0]) {
+        buf_printf(out, " # {trace_id=\"%s\"} %.15g %" PRId64 ".%03d", k.trace_id,
+                   (double)k.value * f->scale * f->shown.factor, k.wall_ns / 1000000000,
+                   (int)(k.wall_ns / 1000000 % 1000));
     }
-    return buf_printf(out, " # {trace_id=\"%s\"} %.15g %" PRId64 ".%03d", k.trace_id,
-                      (double)k.value * f->scale * f->shown.factor, k.wall_ns / 1000000000,
-                      (int)(k.wall_ns / 1000000 % 1000));
 }

@@ -16,73 +16,64 @@ struct page {
     bool open; /* OpenMetrics */
 };
 
-static int print_number(struct buf *out, const struct metric_family *f, int64_t v)
+static void print_number(struct buf *out, const struct metric_family *f, int64_t v)
 {
     double scale = f->scale * f->shown.factor;
 
     if (scale == 1) {
-        return buf_printf(out, " %" PRId64 "\n", v);
+        buf_printf(out, " %" PRId64 "\n", v);
+    } else {
+        buf_printf(out, " %.15g\n", (double)v * scale);
     }
-    return buf_printf(out, " %.15g\n", (double)v * scale);
 }
 
-int metric_print_escaped(struct buf *out, const char *text)
+void metric_print_escaped(struct buf *out, const char *text)
 {
-    int r = 0;
-
-    for (const char *p = text; *p && r == 0; p++) {
+    for (const char *p = text; *p; p++) {
         if (*p == '\n') {
-            r = buf_add(out, "\\n", 2);
+            buf_add(out, "\\n", 2);
         } else if (*p == '\\' || *p == '"') {
-            r = buf_printf(out, "\\%c", *p);
+            buf_printf(out, "\\%c", *p);
         } else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f) {
-            r = buf_add(out, "?", 1); /* the format is UTF-8; ids of Fn are ASCII */
+            buf_add(out, "?", 1); /* the format is UTF-8; ids of Fn are ASCII */
         } else {
-            r = buf_add(out, p, 1);
+            buf_add(out, p, 1);
         }
     }
-    return r;
 }
 
 /* {label="value",le="1"}; `le` may be NULL. */
-static int print_labels(struct buf *out, const struct metric *m, const char *le)
+static void print_labels(struct buf *out, const struct metric *m, const char *le)
 {
     const struct metric_family *f = m->family;
     const char *value = m->key;
-    int r = 0;
 
     if (f->n_labels == 0 && !le) {
-        return 0;
+        return;
     }
-    r = buf_add_str(out, "{");
-    for (uint32_t i = 0; i < f->n_labels && r == 0; i++) {
-        r = buf_printf(out, "%s%s=\"", i ? "," : "", f->labels[i]);
-        if (r == 0) {
-            r = metric_print_escaped(out, value);
-        }
-        if (r == 0) {
-            r = buf_add_str(out, "\"");
-        }
+    buf_add_str(out, "{");
+    for (uint32_t i = 0; i < f->n_labels; i++) {
+        buf_printf(out, "%s%s=\"", i ? "," : "", f->labels[i]);
+        metric_print_escaped(out, value);
+        buf_add_str(out, "\"");
         value += strlen(value) + 1;
     }
-    if (r == 0 && le) {
-        r = buf_printf(out, "%sle=\"%s\"", f->n_labels ? "," : "", le);
+    if (le) {
+        buf_printf(out, "%sle=\"%s\"", f->n_labels ? "," : "", le);
     }
-    return r < 0 ? r : buf_add_str(out, "}");
+    buf_add_str(out, "}");
 }
 
-static int print_line(struct buf *out, const struct metric *m, const char *suffix, const char *le)
+static void print_line(struct buf *out, const struct metric *m, const char *suffix, const char *le)
 {
-    int r = buf_printf(out, "%s%s", m->family->shown.name, suffix);
-
-    return r < 0 ? r : print_labels(out, m, le);
+    buf_printf(out, "%s%s", m->family->shown.name, suffix);
+    print_labels(out, m, le);
 }
 
-static int print_bucket(const struct page *p, const struct metric *m, uint32_t i, int64_t count)
+static void print_bucket(const struct page *p, const struct metric *m, uint32_t i, int64_t count)
 {
     const struct metric_family *f = m->family;
     char le[METRIC_BOUND_BYTES];
-    int r;
 
     if (i == f->n_bounds) {
         snprintf(le, sizeof(le), "+Inf");
@@ -91,39 +82,29 @@ static int print_bucket(const struct page *p, const struct metric *m, uint32_t i
     } else {
         snprintf(le, sizeof(le), "%.15g", f->bounds[i] * f->shown.factor);
     }
-    r = print_line(p->out, m, "_bucket", le);
-    if (r == 0) {
-        r = buf_printf(p->out, " %" PRId64, count);
+    print_line(p->out, m, "_bucket", le);
+    buf_printf(p->out, " %" PRId64, count);
+    if (p->open) {
+        metric_open_exemplar(p->out, m, i);
     }
-    if (r == 0 && p->open) {
-        r = metric_open_exemplar(p->out, m, i);
-    }
-    return r < 0 ? r : buf_add(p->out, "\n", 1);
+    buf_add(p->out, "\n", 1);
 }
 
 /* The count is the sum of the buckets that are printed, so that the text is consistent although
  * calls go on meanwhile. */
-static int print_histogram(const struct page *p, const struct metric *m)
+static void print_histogram(const struct page *p, const struct metric *m)
 {
     const struct metric_family *f = m->family;
-    struct buf *out = p->out;
     int64_t count = 0;
-    int r = 0;
 
-    for (uint32_t i = 0; i <= f->n_bounds && r == 0; i++) {
+    for (uint32_t i = 0; i <= f->n_bounds; i++) {
         count += metric_told_count(m, i);
-        r = print_bucket(p, m, i, count);
+        print_bucket(p, m, i, count);
     }
-    if (r == 0) {
-        r = print_line(out, m, "_sum", NULL);
-    }
-    if (r == 0) {
-        r = print_number(out, f, metric_told_value(m));
-    }
-    if (r == 0) {
-        r = print_line(out, m, "_count", NULL);
-    }
-    return r < 0 ? r : buf_printf(out, " %" PRId64 "\n", count);
+    print_line(p->out, m, "_sum", NULL);
+    print_number(p->out, f, metric_told_value(m));
+    print_line(p->out, m, "_count", NULL);
+    buf_printf(p->out, " %" PRId64 "\n", count);
 }
 
 static bool has_counted(const struct metric *m)
@@ -145,52 +126,56 @@ static bool is_on_page(const struct metric *m)
     return m->subject ? m->subject->shown : has_counted(m);
 }
 
-static int print_series(const struct page *p, const struct metric *m)
+static void print_series(const struct page *p, const struct metric *m)
 {
-    int r;
-
     if (m->family->kind == METRIC_HISTOGRAM) {
-        return print_histogram(p, m);
+        print_histogram(p, m);
+    } else {
+        print_line(p->out, m, "", NULL);
+        print_number(p->out, m->family, metric_told_value(m));
     }
-    r = print_line(p->out, m, "", NULL);
-    return r < 0 ? r : print_number(p->out, m->family, metric_told_value(m));
 }
 
-static int print_head(const struct page *p, const struct metric_family *f)
+static void print_head(const struct page *p, const struct metric_family *f)
 {
     static const char *const kinds[] = {
         [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"
     };
 
     if (p->open) {
-        return metric_open_head(p->out, f);
+        metric_open_head(p->out, f);
+    } else {
+        buf_printf(p->out, "# HELP %s %s%s\n# TYPE %s %s\n", f->shown.name, f->help,
+                   f->shown.note, f->shown.name, kinds[f->kind]);
     }
-    return buf_printf(p->out, "# HELP %s %s%s\n# TYPE %s %s\n", f->shown.name, f->help,
-                      f->shown.note, f->shown.name, kinds[f->kind]);
 }
 
-static int print_family(const struct page *p, const struct metric_family *f)
+static void print_family(const struct page *p, const struct metric_family *f)
 {
     const struct metric *m = metric_next(&f->first);
-    int r = m ? print_head(p, f) : 0;
 
-    for (; m && r == 0; m = metric_next(&m->next)) {
+    if (m) {
+        print_head(p, f);
+    }
+    for (; m && !p->out->failed; m = metric_next(&m->next)) {
         if (is_on_page(m)) {
-            r = print_series(p, m);
+            print_series(p, m);
         }
     }
-    return r;
 }
 
 static int print_all(const struct page *p)
 {
-    int r = 0;
-
-    for (struct metric_family *f = metric_next_family(&metric_families); f && r == 0;
+    for (struct metric_family *f = metric_next_family(&metric_families); f && !p->out->failed;
          f = metric_next_family(&f->next)) {
-        r = f->shown.name[0] ? print_family(p, f) : 0;
+        if (f->shown.name[0]) {
+            print_family(p, f);
+        }
     }
-    return r < 0 || !p->open ? r : buf_add_str(p->out, "# EOF\n");
+    if (p->open) {
+        buf_add_str(p->out, "# EOF\n");
+    }
+    return p->out->failed ? FN_E_EXHAUSTED : 0;
 }
 
 static void name_all(void)
