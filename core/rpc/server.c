@@ -13,69 +13,6 @@
 #define HANDSHAKES_MAX    256
 #define STATUS_REQUEST_MAX (1u << 20) /* as JSON, for the status image */
 
-/* ---- life ----------------------------------------------------------------------------------- */
-
-void server_ref(struct rpc_server *s)
-{
-    s->refs++;
-}
-
-void server_unref(struct rpc_server *s)
-{
-    /* Broken by this room, if it gave a reference back twice. */
-    assert(s->refs > 0);
-    if (--s->refs == 0 && s->closed) {
-        /* Broken by this room: each of them has a reference. */
-        assert(LIST_EMPTY(&s->sessions) && LIST_EMPTY(&s->incoming) && LIST_EMPTY(&s->logs) &&
-               LIST_EMPTY(&s->conns));
-        free(s);
-    }
-}
-
-/* ---- first messages -------------------------------------------------------------------------- */
-
-static int64_t wait_end_ns(const struct rpc_server *s, const struct server_wait *w)
-{
-    return w->since_ns + s->rpc->config.first_message_ns;
-}
-
-static void on_waits_timer(struct env_timer *t)
-{
-    struct rpc_server *s = container_of(t, struct rpc_server, waits_timer);
-    int64_t now = env_now_ns(s->rpc->env);
-    struct server_wait *w;
-
-    server_ref(s);
-    while ((w = TAILQ_FIRST(&s->waits)) && wait_end_ns(s, w) <= now) {
-        server_wait_end(s, w);
-        w->expired(w);
-    }
-    if (w) {
-        env_timer_set(s->rpc->env, t, wait_end_ns(s, w));
-    }
-    server_unref(s);
-}
-
-void server_wait_begin(struct rpc_server *s, struct server_wait *w,
-                       void (*expired)(struct server_wait *w))
-{
-    w->expired = expired;
-    w->waits = true;
-    w->since_ns = env_now_ns(s->rpc->env);
-    TAILQ_INSERT_TAIL(&s->waits, w, link);
-    if (!env_timer_is_set(&s->waits_timer)) {
-        env_timer_set(s->rpc->env, &s->waits_timer, wait_end_ns(s, w));
-    }
-}
-
-void server_wait_end(struct rpc_server *s, struct server_wait *w)
-{
-    if (w->waits) {
-        w->waits = false;
-        TAILQ_REMOVE(&s->waits, w, link);
-    }
-}
-
 /* ---- the end of a server --------------------------------------------------------------------- */
 
 static void look_whether_drained(struct rpc_server *s)
@@ -118,9 +55,7 @@ static void on_cancel(struct env_task *t)
     server_ref(s);
     env_timer_set(s->rpc->env, &s->cancel_timer,
                   env_now_ns(s->rpc->env) + 2 * RPC_PART_MS * ENV_MS);
-    sessions_cancel(s, "shutting down");
-    incoming_cancel(s, "shutting down");
-    logs_cancel(s, "shutting down");
+    server_calls_cancel(s, "shutting down");
     server_unref(s);
 }
 
@@ -164,9 +99,7 @@ void rpc_server_close(struct rpc_server *s)
     env_timer_clear(s->rpc->env, &s->cancel_timer);
     env_timer_clear(s->rpc->env, &s->waits_timer);
     net_listener_close(s->listener);
-    sessions_forget(s);
-    incoming_forget(s);
-    logs_forget(s);
+    server_calls_forget(s);
     while ((sc = LIST_FIRST(&s->conns))) {
         struct rpc_conn *c = sc->conn;
 
@@ -178,7 +111,7 @@ void rpc_server_close(struct rpc_server *s)
 
 /* ---- small methods of RunnerProtocol --------------------------------------------------------- */
 
-/* Both are freed as what they begin with, in incoming_forget() too. */
+/* Both are freed as what they begin with, in incoming_forget() of service.c too. */
 struct status_call {
     struct engage_ask ask; /* first */
     struct rpc_incoming *in;
@@ -429,12 +362,10 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->drained_task.cb = on_drained;
     s->cancel_task.cb = on_cancel;
     s->cancel_timer.cb = on_cancel_timer;
-    s->waits_timer.cb = on_waits_timer;
+    s->waits_timer.cb = server_on_waits_timer;
     TAILQ_INIT(&s->waits);
     LIST_INIT(&s->conns);
-    LIST_INIT(&s->sessions);
-    LIST_INIT(&s->incoming);
-    LIST_INIT(&s->logs);
+    LIST_INIT(&s->calls);
     result = listen_at(s, address, reterr);
     if (result < 0) {
         free(s);

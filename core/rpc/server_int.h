@@ -1,5 +1,6 @@
 /* Server side of this room: listening and dispatch (server.c), Engage sessions (session.c),
- * StreamLogs (logs_server.c), all other methods (service.c). */
+ * StreamLogs (logs_server.c), all other methods (service.c), and what these three have in common
+ * (server_call.c). */
 #ifndef RPC_SERVER_INT_H
 #define RPC_SERVER_INT_H
 
@@ -7,15 +8,26 @@
 #include <rpc/raw.h>
 #include <rpc/rpc_int.h>
 
-struct engage_session;
-struct log_call;
-
-/* A stream whose first message has yet to come, in order of arrival. */
-struct server_wait {
-    TAILQ_ENTRY(server_wait) link;
+/* Begins each object that stands for a call of a peer; the stream's ud. Freed when its stream is
+ * over and none of our own frames is on it. */
+struct server_call {
+    const struct server_call_kind *kind;
+    struct rpc_server *server;
+    LIST_ENTRY(server_call) entry;
+    struct rpc_stream *stream; /* NULL: over */
+    TAILQ_ENTRY(server_call) waiting; /* for its first message, in order of arrival */
     int64_t since_ns;
     bool waits;
-    void (*expired)(struct server_wait *w); /* it waits no more */
+    bool owed; /* its owner has yet to hear of the end: not freed before */
+    uint32_t entered;
+};
+
+struct server_call_kind {
+    const struct rpc_stream_cb *stream_cb;
+    void (*expired)(struct server_call *c); /* no first message came in time: ends it */
+    void (*gone)(struct server_call *c);    /* its owner, if it has one, is told that it is over */
+    void (*forget)(struct server_call *c);  /* it has none any more, who is not told */
+    void (*free)(struct server_call *c);
 };
 
 /* A client's connection. */
@@ -42,23 +54,34 @@ struct rpc_server {
     void *drained_ud;
     struct env_task drained_task, cancel_task;
     struct env_timer cancel_timer;
-    TAILQ_HEAD(, server_wait) waits;
+    TAILQ_HEAD(, server_call) waits;
     struct env_timer waits_timer;
     uint32_t refs; /* sessions, incoming calls, our own frames */
     LIST_HEAD(, server_conn) conns;
-    LIST_HEAD(, engage_session) sessions;
+    LIST_HEAD(, server_call) calls;
     struct rpc_service runner;         /* RunnerProtocol's but for Engage; of cb */
     const struct rpc_service *service; /* methods beside these, or NULL */
-    LIST_HEAD(, rpc_incoming) incoming;
-    LIST_HEAD(, log_call) logs;
 };
 
 void server_ref(struct rpc_server *s);
 void server_unref(struct rpc_server *s);
 
-void server_wait_begin(struct rpc_server *s, struct server_wait *w,
-                       void (*expired)(struct server_wait *w));
-void server_wait_end(struct rpc_server *s, struct server_wait *w); /* also when it does not wait */
+void server_on_waits_timer(struct env_timer *t);
+
+/* c: zeroed in front. Takes the stream over. */
+void server_call_begin(struct server_call *c, const struct server_call_kind *kind,
+                       struct rpc_server *s, struct rpc_stream *st, size_t low_mark);
+void server_call_heard(struct server_call *c); /* its first message came, or none is waited for */
+void server_call_enter(struct server_call *c);
+void server_call_leave(struct server_call *c); /* may free it */
+/* The stream, if it is not over, ends behind what was sent; at once. */
+void server_call_finish(struct server_call *c, int status, const char *text);
+void server_call_abort(struct server_call *c, int status, const char *text);
+/* The slot ended() of each kind. */
+void server_call_on_ended(void *ud, int status, const char *text, bool refused);
+/* Ends the calls of all owners: with a word to both sides, or silently. */
+void server_calls_cancel(struct rpc_server *s, const char *text);
+void server_calls_forget(struct rpc_server *s);
 
 /* Takes the stream over. */
 void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *request_id);
@@ -66,13 +89,5 @@ void logs_begin(struct rpc_server *s, struct rpc_stream *st);
 /* Takes the stream over if one of the service's methods has this path. */
 bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *path,
                     const struct rpc_service *service);
-
-/* Ends the calls of all owners: with a word to both sides, or silently. */
-void sessions_cancel(struct rpc_server *s, const char *text);
-void incoming_cancel(struct rpc_server *s, const char *text);
-void logs_cancel(struct rpc_server *s, const char *text);
-void sessions_forget(struct rpc_server *s);
-void incoming_forget(struct rpc_server *s);
-void logs_forget(struct rpc_server *s);
 
 #endif

@@ -25,103 +25,63 @@
 #define ANSWER_BYTES_USUAL 500 /* head, a short body and CallFinished */
 
 struct engage_session {
-    struct rpc_server *server;
-    LIST_ENTRY(engage_session) entry;
-    struct rpc_stream *stream; /* NULL: GONE or OVER */
+    struct server_call call; /* first; its stream is NULL in GONE and OVER */
     void *ud;
     char *request_id;
-    struct server_wait wait; /* for TryCall */
     enum session_state state;
     bool full;     /* the owner was told to wait */
     bool wanted;   /* the owner asked for body */
     bool body_end; /* eof was delivered */
     struct env_task lost; /* tells the owner */
     uint32_t unknown; /* messages passed over */
-    uint32_t entered;
 };
+
+static struct engage_session *session_of(struct server_call *c)
+{
+    return container_of(c, struct engage_session, call);
+}
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void session_count_in(struct engage_session *e)
-{
-    e->entered++;
-}
-
-static void session_count_out(struct engage_session *e)
-{
-    struct rpc_server *s = e->server;
-
-    if (--e->entered == 0 && !e->stream && e->state == SESSION_OVER) {
-        env_undefer(s->rpc->env, &e->lost);
-        server_wait_end(s, &e->wait);
-        LIST_REMOVE(e, entry);
-        free(e->request_id);
-        free(e);
-        server_unref(s);
-    }
-}
-
 static void session_over(struct engage_session *e)
 {
+    e->call.owed = false;
     if (e->state != SESSION_OVER) {
         session_enter(&e->state, SESSION_OVER);
     }
 }
 
 /* Over, and its owner is told. */
-static void session_gone(struct engage_session *e)
+static void session_gone(struct server_call *c)
 {
+    struct engage_session *e = session_of(c);
     bool tell = session_has_owner(e->state);
 
     session_over(e);
     if (tell) {
-        e->server->cb->on_gone(e->ud);
+        c->server->cb->on_gone(e->ud);
     }
 }
 
 /* Ends the stream with a status behind what was sent. */
 static void session_close(struct engage_session *e, int status, const char *text)
 {
-    struct rpc_stream *st = e->stream;
-
-    e->stream = NULL;
     session_over(e);
-    if (st) {
-        rpc_stream_finish(st, status, text);
-    }
+    server_call_finish(&e->call, status, text);
 }
 
-void sessions_forget(struct rpc_server *s)
+static void session_forget(struct server_call *c)
 {
-    struct engage_session *e, *next;
-
-    for (e = LIST_FIRST(&s->sessions); e; e = next) {
-        next = LIST_NEXT(e, entry);
-        session_count_in(e);
-        session_over(e);
-        if (e->stream) {
-            rpc_stream_close(e->stream);
-            e->stream = NULL;
-        }
-        session_count_out(e);
-    }
+    session_over(session_of(c));
 }
 
-/* An owner may end other sessions meanwhile, so that each step begins anew. */
-void sessions_cancel(struct rpc_server *s, const char *text)
+static void session_free(struct server_call *c)
 {
-    struct engage_session *e = LIST_FIRST(&s->sessions);
+    struct engage_session *e = session_of(c);
 
-    while (e && !s->closed) {
-        session_count_in(e);
-        session_gone(e);
-        if (e->stream) {
-            rpc_stream_abort(e->stream, GRPC_UNAVAILABLE, text);
-            e->stream = NULL;
-        }
-        session_count_out(e);
-        e = LIST_FIRST(&s->sessions);
-    }
+    env_undefer(c->server->rpc->env, &e->lost);
+    free(e->request_id);
+    free(e);
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -130,19 +90,19 @@ static void on_lost(struct env_task *t)
 {
     struct engage_session *e = container_of(t, struct engage_session, lost);
 
-    session_count_in(e);
-    session_gone(e);
-    session_count_out(e);
+    server_call_enter(&e->call);
+    session_gone(&e->call);
+    server_call_leave(&e->call);
 }
 
 /* Whether a message was encoded; else the stream has ended. */
 static bool is_kept(struct engage_session *e, int r)
 {
     if (r < 0) {
-        rpc_stream_abort(e->stream, GRPC_EXHAUSTED, "out of memory");
-        e->stream = NULL;
+        server_call_abort(&e->call, GRPC_EXHAUSTED, "out of memory");
         session_enter(&e->state, SESSION_GONE);
-        env_defer(e->server->rpc->env, &e->lost);
+        e->call.owed = true;
+        env_defer(e->call.server->rpc->env, &e->lost);
     }
     return r >= 0;
 }
@@ -153,13 +113,13 @@ static void session_send_start(struct engage_session *e, const struct engage_sta
 
     /* Broken by core/runner, which has let go of a session that ended or is gone. */
     assert(session_has_owner(e->state));
-    if (!e->stream) {
+    if (!e->call.stream) {
         return;
     }
-    out = rpc_stream_out(e->stream);
+    out = rpc_stream_out(e->call.stream);
     buf_reserve(out, ANSWER_BYTES_USUAL); /* else it grows with what follows */
-    if (is_kept(e, wire_encode_start(&e->server->rpc->out, start, out))) {
-        rpc_stream_wrote(e->stream);
+    if (is_kept(e, wire_encode_start(&e->call.server->rpc->out, start, out))) {
+        rpc_stream_wrote(e->call.stream);
     }
 }
 
@@ -169,47 +129,45 @@ static int send_data(struct engage_session *e, const void *data, size_t len)
 
     /* Broken by core/runner, which has let go of a session that ended or is gone. */
     assert(session_has_owner(e->state));
-    if (!e->stream) {
+    if (!e->call.stream) {
         return 0;
     }
     while (len > 0) {
         size_t n = len < WIRE_FRAME_BYTES ? len : WIRE_FRAME_BYTES;
 
-        if (!is_kept(e, wire_encode_runner_data(p, n, rpc_stream_out(e->stream)))) {
+        if (!is_kept(e, wire_encode_runner_data(p, n, rpc_stream_out(e->call.stream)))) {
             return 0;
         }
         p += n;
         len -= n;
     }
-    rpc_stream_wrote(e->stream);
-    e->full = rpc_stream_queued(e->stream) > e->server->rpc->config.send_queue_bytes;
+    rpc_stream_wrote(e->call.stream);
+    e->full = rpc_stream_queued(e->call.stream) > e->call.server->rpc->config.send_queue_bytes;
     return e->full ? 1 : 0;
 }
 
 static void session_finish(struct engage_session *e, const struct engage_finished *f)
 {
+    struct rpc_stream *st = e->call.stream;
+
     /* Broken by core/runner, which has let go of a session that ended or is gone. */
     assert(session_has_owner(e->state));
-    session_count_in(e);
-    if (e->stream &&
-        is_kept(e, wire_encode_finished(&e->server->rpc->out, f, rpc_stream_out(e->stream)))) {
-        rpc_stream_wrote(e->stream);
+    server_call_enter(&e->call);
+    if (st && is_kept(e, wire_encode_finished(&e->call.server->rpc->out, f, rpc_stream_out(st)))) {
+        rpc_stream_wrote(st);
     }
     session_close(e, GRPC_OK, NULL);
-    session_count_out(e);
+    server_call_leave(&e->call);
 }
 
 static void abort_session(struct engage_session *e, int grpc_status, const char *text)
 {
     /* Broken by core/runner, which aborts with statuses of its own, and once. */
     assert(session_has_owner(e->state) && grpc_status != GRPC_OK);
-    session_count_in(e);
-    if (e->stream) {
-        rpc_stream_abort(e->stream, grpc_status, text);
-        e->stream = NULL;
-    }
+    server_call_enter(&e->call);
+    server_call_abort(&e->call, grpc_status, text);
     session_over(e);
-    session_count_out(e);
+    server_call_leave(&e->call);
 }
 
 static void session_on_writable(void *ud)
@@ -218,9 +176,9 @@ static void session_on_writable(void *ud)
 
     if (e->state == SESSION_OWNED && e->full) {
         e->full = false;
-        session_count_in(e);
-        e->server->cb->on_writable(e->ud);
-        session_count_out(e);
+        server_call_enter(&e->call);
+        e->call.server->cb->on_writable(e->ud);
+        server_call_leave(&e->call);
     }
 }
 
@@ -229,18 +187,18 @@ static void session_on_writable(void *ud)
 /* The peer broke the protocol: its stream ends with a status; the owner loses its peer. */
 static void session_refuse(struct engage_session *e, int status, const char *text)
 {
-    session_gone(e);
+    session_gone(&e->call);
     session_close(e, status, text);
 }
 
 static void session_offer(struct engage_session *e, struct wire_client_msg *m)
 {
-    struct rpc_server *s = e->server;
+    struct rpc_server *s = e->call.server;
     int r;
 
     m->try_call.request_id = e->request_id;
     session_enter(&e->state, SESSION_OWNED);
-    r = s->cb->on_try(s->ud, e, &m->try_call, rpc_stream_deadline_ns(e->stream), &e->ud);
+    r = s->cb->on_try(s->ud, e, &m->try_call, rpc_stream_deadline_ns(e->call.stream), &e->ud);
     if (r < 0) {
         /* Broken by core/runner, which has let go of a session that ended or is gone. */
         assert(session_has_owner(e->state));
@@ -264,7 +222,7 @@ static bool refuse_message(struct engage_session *e, enum wire_kind kind)
 
 static void on_first(struct engage_session *e, struct wire_client_msg *m)
 {
-    server_wait_end(e->server, &e->wait);
+    server_call_heard(&e->call);
     if (m->kind == WIRE_TRY) {
         session_offer(e, m);
     } else if (!refuse_message(e, m->kind)) {
@@ -288,7 +246,7 @@ static void session_on_body(struct engage_session *e, const struct wire_client_m
         session_refuse(e, GRPC_EXHAUSTED, text);
     } else {
         e->body_end = m->data.eof;
-        e->server->cb->on_body(e->ud, m->data.data, m->data.len, m->data.eof);
+        e->call.server->cb->on_body(e->ud, m->data.data, m->data.len, m->data.eof);
     }
 }
 
@@ -303,26 +261,26 @@ static void session_on_message(void *ud, const void *data, size_t len)
     struct engage_session *e = ud;
     struct wire_client_msg m;
 
-    wire_decode_client(&e->server->rpc->in, data, len, &m);
+    wire_decode_client(&e->call.server->rpc->in, data, len, &m);
     if (pass_over(e, m.kind)) {
         return;
     }
-    session_count_in(e);
+    server_call_enter(&e->call);
     e->wanted = false;
-    rpc_stream_pause(e->stream, true);
+    rpc_stream_pause(e->call.stream, true);
     if (e->state == SESSION_OFFER) {
         on_first(e, &m);
     } else {
         session_on_body(e, &m);
     }
-    session_count_out(e);
+    server_call_leave(&e->call);
 }
 
 static void on_half_closed(void *ud)
 {
     struct engage_session *e = ud;
 
-    session_count_in(e);
+    server_call_enter(&e->call);
     if (e->state == SESSION_OFFER) {
         session_close(e, GRPC_INVALID,
                       "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
@@ -330,54 +288,36 @@ static void on_half_closed(void *ud)
         session_refuse(e, GRPC_INVALID,
                        "Protocol failure: expected ClientMsg_Data, the client closed its side");
     }
-    session_count_out(e);
-}
-
-static void session_on_ended(void *ud, int status, const char *text, bool refused)
-{
-    struct engage_session *e = ud;
-
-    (void)status;
-    (void)text;
-    (void)refused;
-    session_count_in(e);
-    session_gone(e);
-    if (e->stream) {
-        rpc_stream_close(e->stream);
-        e->stream = NULL;
-    }
-    session_count_out(e);
+    server_call_leave(&e->call);
 }
 
 static void session_more(struct engage_session *e)
 {
     /* Broken by core/runner, if it asks behind the end of the body, of which it was told. */
     assert(session_has_owner(e->state) && !e->body_end);
-    if (!e->wanted && e->stream) {
+    if (!e->wanted && e->call.stream) {
         e->wanted = true;
-        rpc_stream_pause(e->stream, false);
+        rpc_stream_pause(e->call.stream, false);
     }
 }
 
-static const struct rpc_stream_cb stream_cb = { .message = session_on_message,
-                                                .half_closed = on_half_closed,
-                                                .writable = session_on_writable,
-                                                .ended = session_on_ended };
-
-static void on_wait_expired(struct server_wait *w)
+static void session_expired(struct server_call *c)
 {
-    struct engage_session *e = container_of(w, struct engage_session, wait);
     char text[TEXT_MAX];
 
-    session_count_in(e);
     snprintf(text, sizeof(text), "RUN401 expected TryCall first, none came within %lld ms",
-             (long long)(e->server->rpc->config.first_message_ns / ENV_MS));
-    session_close(e, GRPC_DEADLINE, text);
-    session_count_out(e);
+             (long long)(c->server->rpc->config.first_message_ns / ENV_MS));
+    session_close(session_of(c), GRPC_DEADLINE, text);
 }
 
 void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *request_id)
 {
+    static const struct rpc_stream_cb stream_cb = { .message = session_on_message,
+                                                    .half_closed = on_half_closed,
+                                                    .writable = session_on_writable,
+                                                    .ended = server_call_on_ended };
+    static const struct server_call_kind kind = { &stream_cb, session_expired, session_gone,
+                                                  session_forget, session_free };
     struct engage_session *e = alloc_zeroed(sizeof(*e));
 
     if (e && request_id) {
@@ -388,13 +328,8 @@ void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *requ
         rpc_stream_finish(st, GRPC_EXHAUSTED, "out of memory");
         return;
     }
-    e->server = s;
-    e->stream = st;
     e->lost.cb = on_lost;
-    server_ref(s);
-    LIST_INSERT_HEAD(&s->sessions, e, entry);
-    server_wait_begin(s, &e->wait, on_wait_expired);
-    rpc_stream_adopt(st, &stream_cb, e, s->rpc->config.send_queue_bytes / 2);
+    server_call_begin(&e->call, &kind, s, st, s->rpc->config.send_queue_bytes / 2);
 }
 
 struct engage_server *rpc_server_table(void)

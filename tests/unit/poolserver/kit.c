@@ -202,7 +202,7 @@ bool kit_run(struct pool_kit *k, uint32_t turns, bool (*done)(void *ud), void *u
 
 bool kit_is_idle(const struct pool_kit *k)
 {
-    return LIST_EMPTY(&k->server->incoming);
+    return LIST_EMPTY(&k->server->calls);
 }
 
 void kit_open(struct pool_kit *k)
