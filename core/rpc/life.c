@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_timer(struct rpc_life *l, enum life_timer what, int64_t at_ns)
+static void set_timer(struct rpc_conn *l, enum life_timer what, int64_t at_ns)
 {
     l->timer_for = what;
     env_timer_set(l->env, &l->timer, at_ns);
@@ -13,12 +13,12 @@ static void set_timer(struct rpc_life *l, enum life_timer what, int64_t at_ns)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void life_enter(struct rpc_life *l)
+void life_enter(struct rpc_conn *l)
 {
     l->entered++;
 }
 
-bool life_leave(struct rpc_life *l)
+bool life_leave(struct rpc_conn *l)
 {
     if (--l->entered == 0 && l->doomed) {
         l->ops->free(l);
@@ -27,7 +27,7 @@ bool life_leave(struct rpc_life *l)
     return true;
 }
 
-void life_fail(struct rpc_life *l, const char *why)
+void life_fail(struct rpc_conn *l, const char *why)
 {
     if (!l->dead) {
         l->dead = true;
@@ -38,42 +38,60 @@ void life_fail(struct rpc_life *l, const char *why)
     }
 }
 
+/* UNAVAILABLE and this text; why NULL: without a word. */
+static void end_streams(struct rpc_conn *l, const char *why)
+{
+    struct rpc_stream *st;
+
+    while ((st = LIST_FIRST(&l->streams))) {
+        if (why) {
+            stream_orphan(st, why);
+        } else {
+            stream_drop(st);
+        }
+    }
+}
+
+static void hang_up(struct rpc_conn *l)
+{
+    l->io_close(l->io);
+    l->io = NULL;
+}
+
 static void on_death(struct env_task *t)
 {
-    struct rpc_life *l = container_of(t, struct rpc_life, death);
+    struct rpc_conn *l = container_of(t, struct rpc_conn, death);
     const char *why = l->why ? l->why : "out of memory";
 
     life_enter(l);
-    l->ops->hang_up(l);
+    hang_up(l);
     if (l->cb) {
         const struct rpc_conn_cb *cb = l->cb;
 
         l->cb = NULL;
         cb->closed(l->ud, why);
     }
-    l->ops->end_streams(l, why);
+    end_streams(l, why);
     l->doomed = true;
     life_leave(l);
 }
 
-void life_close(struct rpc_conn *c)
+void rpc_conn_close(struct rpc_conn *l)
 {
-    struct rpc_life *l = life_of(c);
-
-    l->cb = NULL;
-    l->ops->end_streams(l, NULL);
+        l->cb = NULL;
+    end_streams(l, NULL);
     l->dead = l->doomed = true;
     env_undefer(l->env, &l->death);
     life_enter(l);
     life_leave(l);
 }
 
-void life_break(struct rpc_conn *c, const char *why)
+void rpc_conn_break(struct rpc_conn *l, const char *why)
 {
-    life_fail(life_of(c), why);
+    life_fail(l, why);
 }
 
-void life_idle(struct rpc_life *l)
+void life_idle(struct rpc_conn *l)
 {
     if (l->streams_n > 0 || l->dead) {
         return;
@@ -89,13 +107,13 @@ void life_idle(struct rpc_life *l)
 
 /* ---- what the peer lets hear ----------------------------------------------------------------- */
 
-void life_heard(struct rpc_life *l)
+void life_heard(struct rpc_conn *l)
 {
     l->heard_ns = env_now_ns(l->env);
     l->pinged = false;
 }
 
-void life_settings(struct rpc_life *l)
+void life_settings(struct rpc_conn *l)
 {
     if (!l->ready) {
         l->ready = true;
@@ -107,7 +125,7 @@ void life_settings(struct rpc_life *l)
     }
 }
 
-void life_going(struct rpc_life *l)
+void life_going(struct rpc_conn *l)
 {
     if (!l->going) {
         l->going = true;
@@ -117,7 +135,7 @@ void life_going(struct rpc_life *l)
     }
 }
 
-static bool too_many(struct rpc_life *l, uint32_t *n, uint32_t max)
+static bool too_many(struct rpc_conn *l, uint32_t *n, uint32_t max)
 {
     int64_t now = env_now_ns(l->env);
 
@@ -128,12 +146,12 @@ static bool too_many(struct rpc_life *l, uint32_t *n, uint32_t max)
     return ++*n == max;
 }
 
-bool life_too_many_controls(struct rpc_life *l)
+bool life_too_many_controls(struct rpc_conn *l)
 {
     return too_many(l, &l->controls, RPC_CONTROLS_MAX);
 }
 
-bool life_too_many_pings(struct rpc_life *l)
+bool life_too_many_pings(struct rpc_conn *l)
 {
     if (l->said) {
         l->said = false;
@@ -142,14 +160,14 @@ bool life_too_many_pings(struct rpc_life *l)
     return life_too_many_controls(l);
 }
 
-bool life_too_many_resets(struct rpc_life *l)
+bool life_too_many_resets(struct rpc_conn *l)
 {
     return too_many(l, &l->resets, RPC_RESETS_MAX);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static int64_t next_ping_ns(const struct rpc_life *l)
+static int64_t next_ping_ns(const struct rpc_conn *l)
 {
     int64_t ms = l->left ? l->limits->left_silence_ms : l->limits->client_silence_ms;
     int64_t silent = l->heard_ns + ms * ENV_MS;
@@ -158,7 +176,7 @@ static int64_t next_ping_ns(const struct rpc_life *l)
     return l->left && apart > silent ? apart : silent;
 }
 
-static void look_at_silence(struct rpc_life *l)
+static void look_at_silence(struct rpc_conn *l)
 {
     int64_t now = env_now_ns(l->env);
 
@@ -171,7 +189,7 @@ static void look_at_silence(struct rpc_life *l)
     } else if (now >= next_ping_ns(l)) {
         l->pinged = true;
         l->pinged_ns = now;
-        l->ops->ping(l);
+        l->ops->ping(l, false);
         set_timer(l, LIFE_SILENCE, now + l->limits->answer_ms * ENV_MS);
     } else {
         set_timer(l, LIFE_SILENCE, next_ping_ns(l));
@@ -180,7 +198,7 @@ static void look_at_silence(struct rpc_life *l)
 
 static void life_on_timer(struct env_timer *t)
 {
-    struct rpc_life *l = container_of(t, struct rpc_life, timer);
+    struct rpc_conn *l = container_of(t, struct rpc_conn, timer);
 
     life_enter(l);
     switch (l->timer_for) {
@@ -205,7 +223,7 @@ static void life_on_timer(struct env_timer *t)
     life_leave(l);
 }
 
-void life_calls_out(struct rpc_life *l)
+void life_calls_out(struct rpc_conn *l)
 {
     if (!l->going) {
         l->going = true;
@@ -213,11 +231,9 @@ void life_calls_out(struct rpc_life *l)
     }
 }
 
-void life_let_go(struct rpc_conn *c)
+void rpc_conn_leave(struct rpc_conn *l)
 {
-    struct rpc_life *l = life_of(c);
-
-    l->cb = NULL;
+        l->cb = NULL;
     l->left = true;
     life_idle(l);
     if (!l->dead && l->limits->left_silence_ms > 0) {
@@ -225,11 +241,9 @@ void life_let_go(struct rpc_conn *c)
     }
 }
 
-void life_drain(struct rpc_conn *c)
+void rpc_conn_drain(struct rpc_conn *l)
 {
-    struct rpc_life *l = life_of(c);
-
-    if (l->dead || l->draining) {
+        if (l->dead || l->draining) {
         return;
     }
     if (!l->ready) {
@@ -241,7 +255,7 @@ void life_drain(struct rpc_conn *c)
     set_timer(l, LIFE_DRAIN, env_now_ns(l->env) + RPC_PART_MS * ENV_MS);
 }
 
-void life_drain_heard(struct rpc_life *l)
+void life_drain_heard(struct rpc_conn *l)
 {
     if (l->draining && !l->goaway_final) {
         l->goaway_final = true;
@@ -252,15 +266,14 @@ void life_drain_heard(struct rpc_life *l)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-void life_init(struct rpc_life *l, const struct rpc_life_ops *ops,
-               const struct rpc_transport *transport, struct env *env,
+void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct env *env,
                const struct rpc_limits *limits, bool server)
 {
-    l->base.transport = transport;
     l->ops = ops;
     l->env = env;
     l->limits = limits;
     l->server = server;
+    LIST_INIT(&l->streams);
     l->death.cb = on_death;
     l->timer.cb = life_on_timer;
     l->heard_ns = env_now_ns(env);
@@ -269,23 +282,34 @@ void life_init(struct rpc_life *l, const struct rpc_life_ops *ops,
     }
 }
 
-void life_finish(struct rpc_life *l)
+void life_finish(struct rpc_conn *l)
 {
     /* Broken by a transport that forgets a connection before its streams. */
     assert(l->streams_n == 0);
+    if (l->io) {
+        hang_up(l);
+    }
     env_undefer(l->env, &l->death);
     env_timer_clear(l->env, &l->timer);
     free(l->why);
 }
 
-bool life_takes_calls(const struct rpc_conn *c)
+bool rpc_conn_takes_calls(const struct rpc_conn *l)
 {
-    const struct rpc_life *l = life_of(c);
-
     return l->ready && !l->going;
 }
 
-int64_t life_heard_ns(const struct rpc_conn *c)
+int64_t rpc_conn_heard_ns(const struct rpc_conn *l)
 {
-    return life_of(c)->heard_ns;
+    return l->heard_ns;
+}
+
+bool rpc_conn_is_full(const struct rpc_conn *l)
+{
+    return l->ops->is_full(l);
+}
+
+void rpc_conn_ping(struct rpc_conn *l)
+{
+    l->ops->ping(l, true);
 }

@@ -1,20 +1,20 @@
 /* Transport: gRPC over HTTP/2 connections on the loop, as a table. Everything is [loop].
  *
  * A transport is a struct rpc_transport and what stands behind it: nghttp2/ (built in) and core/
- * (gRPC C core, a shared object of its own, transport.c); life.h is what their connections share.
- * Everything above this file is one copy and does not know which one it has. docs/transport.md is
- * for whoever writes a third.
+ * (gRPC C core, a shared object of its own, transport.c); life.h is what their connections and
+ * streams share. Everything above this file is one copy and does not know which one it has.
+ * docs/transport.md is for whoever writes a third.
  *
  * A connection carries gRPC streams over a stream of core/net that is connected already: TLS, names
  * of peers, dialling and listening are not a transport's business. What is to be sent is gathered
  * and written once, at the end of the loop's turn, so that many streams share a system call.
  *
- * Callbacks come from the loop only, never from inside a slot that the same owner called, none
+ * Callbacks come from the loop only, never from inside a function that the same owner called, none
  * after the object was closed. Owners may close any object inside a callback.
  *
- * Proofs. At most once rests on two answers: stream_is_sent() and `refused` of ended(). A transport
- * that does not know must say "sent" and "not refused". What a peer writes into headers, trailers
- * or texts proves nothing; frames do. */
+ * Proofs. At most once rests on two answers: rpc_stream_is_sent() and `refused` of ended(). A
+ * transport that does not know must say "sent" and "not refused". What a peer writes into headers,
+ * trailers or texts proves nothing; frames do. */
 #ifndef RPC_TRANSPORT_H
 #define RPC_TRANSPORT_H
 
@@ -51,19 +51,43 @@ struct rpc_limits {
     uint32_t calls_max;        /* of ours on one connection; 0 = as many as HTTP/2 has ids for */
 };
 
-/* What a transport's own objects begin with: what the connections of an rpc share, a connection, a
- * stream. */
+/* What a transport's own objects begin with: what the connections of an rpc share, a connection
+ * (life.h), a stream. */
 struct transport {
     const struct rpc_transport *table;
 };
-struct rpc_conn {
-    const struct rpc_transport *transport;
-};
+struct rpc_conn;
+
+/* Owned by its owner until rpc_stream_close() or the finishing functions (cb NULL), and by its
+ * connection as long as conn is set; freed when neither has it. States: running; over (the end is
+ * known; `told` once the owner knows). */
 struct rpc_stream {
-    const struct rpc_transport *transport;
+    const struct rpc_stream_ops *ops; /* life.h */
+    struct env *env;
+    struct rpc_conn *conn; /* NULL: gone */
+    LIST_ENTRY(rpc_stream) entry;
+    const struct rpc_stream_cb *cb;
+    void *ud;
+    struct env_task task;      /* goes on after a pause, tells writable */
+    struct env_timer deadline; /* at_ns is its time */
+    int64_t deadline_ns;
+    uint32_t entered;
+    bool server;
+    bool paused, delivering;
+    bool half, half_told; /* no more messages come */
+    bool answered;        /* client: the peer's first headers came, not as the end */
+    bool headers_out;     /* ours went */
+    bool end_wanted;      /* our side ends behind what is queued */
+    bool over, told, refused;
+    bool was_sent;        /* answer of rpc_stream_is_sent() once the connection is gone */
+    int status;           /* the peer's end */
+    char *text;
+    int end_status; /* server: our end */
+    char *end_text;
     struct rpc_out {
         struct buf bytes; /* framed messages (wire.h) that wait to be sent, behind those taken */
         size_t taken;     /* of `bytes` */
+        size_t promised;  /* of the rest, whose length the peer may know already */
         uint64_t total;   /* taken so far */
         uint64_t mark;    /* in total; 0 = none */
         size_t low_mark;
@@ -141,47 +165,10 @@ struct rpc_transport {
     /* Takes io over. authority NULL = a server's connection. NULL: out of memory, io is closed. */
     struct rpc_conn *(*conn_create)(struct transport *t, struct net_io *io, const char *authority,
                                     bool tls, const struct rpc_conn_cb *cb, void *ud);
-    bool (*conn_takes_calls)(const struct rpc_conn *c); /* client: ready and not going */
-    int64_t (*conn_heard_ns)(const struct rpc_conn *c); /* when bytes last came */
-    /* Client: as many calls run as the peer lets in (SETTINGS_MAX_CONCURRENT_STREAMS); another one
-     * would wait for the end of one, which must not happen inside of a transport. */
-    bool (*conn_is_full)(const struct rpc_conn *c);
-    void (*conn_ping)(struct rpc_conn *c); /* the answer counts as heard */
-    /* It is of no use: its streams end with UNAVAILABLE and this text, then closed(). */
-    void (*conn_break)(struct rpc_conn *c, const char *why);
-    /* The owner lets it go: no callbacks; it is closed behind its last stream. Nobody probes it any
-     * more, so it looks at the peer's silence itself (left_silence_ms). */
-    void (*conn_leave)(struct rpc_conn *c);
-    /* Server: GOAWAY; closed() comes when the last stream has ended and the client has read it. */
-    void (*conn_drain)(struct rpc_conn *c);
-    /* At once; neither its owner nor those of its streams hear of it. */
-    void (*conn_close)(struct rpc_conn *c);
-
-    /* A call on a connection that takes calls. NULL: out of memory. */
-    struct rpc_stream *(*stream_open)(struct rpc_conn *c, const struct rpc_call *call,
-                                      const struct rpc_stream_cb *cb, void *ud);
-    /* Server, inside request(). */
-    void (*stream_adopt)(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
-                         size_t low_mark);
-    /* Releases a stream; one that has not ended is cancelled. No callback after this. */
-    void (*stream_close)(struct rpc_stream *st);
-    void (*stream_wrote)(struct rpc_stream *st); /* something was appended to `out` */
-    /* Whether the last byte before the mark may have been given to the socket. False is a proof. */
-    bool (*stream_is_sent)(const struct rpc_stream *st);
-    /* Client: headers came, and not as the end in place of an answer. */
-    bool (*stream_is_answered)(const struct rpc_stream *st);
-    void (*stream_half_close)(struct rpc_stream *st); /* client: nothing more is appended */
-    /* Server: ends the stream behind what is queued and releases it. */
-    void (*stream_finish)(struct rpc_stream *st, int status, const char *text);
-    /* The same; what is queued is dropped. */
-    void (*stream_abort)(struct rpc_stream *st, int status, const char *text);
-    void (*stream_pause)(struct rpc_stream *st, bool paused);
-    int64_t (*stream_deadline_ns)(const struct rpc_stream *st); /* 0 = none */
-    const struct net_io *(*stream_io)(const struct rpc_stream *st); /* NULL: no connection */
 };
 
 /* Both sides of the table are of one build; it is no interface for anybody else. */
-#define RPC_TRANSPORT_BUILD FND_VERSION "/2"
+#define RPC_TRANSPORT_BUILD FND_VERSION "/3"
 
 extern const struct rpc_transport rpc_transport_nghttp2;
 
@@ -230,75 +217,56 @@ static inline bool rpc_out_is_low(const struct rpc_stream *st)
     return st->out.was_full && rpc_stream_queued(st) <= st->out.low_mark;
 }
 
-/* ---- the slots as functions ------------------------------------------------------------------ */
+/* ---- connections (life.c) -------------------------------------------------------------------- */
 
-static inline bool rpc_conn_takes_calls(const struct rpc_conn *c)
+bool rpc_conn_takes_calls(const struct rpc_conn *c); /* client: ready and not going */
+int64_t rpc_conn_heard_ns(const struct rpc_conn *c); /* when bytes last came */
+/* Client: as many calls run as the peer lets in (SETTINGS_MAX_CONCURRENT_STREAMS); another one
+ * would wait for the end of one, which must not happen inside of a transport. */
+bool rpc_conn_is_full(const struct rpc_conn *c);
+void rpc_conn_ping(struct rpc_conn *c); /* the answer counts as heard */
+/* It is of no use: its streams end with UNAVAILABLE and this text, then closed(). */
+void rpc_conn_break(struct rpc_conn *c, const char *why);
+/* The owner lets it go: no callbacks; it is closed behind its last stream. Nobody probes it any
+ * more, so it looks at the peer's silence itself (left_silence_ms). */
+void rpc_conn_leave(struct rpc_conn *c);
+/* Server: GOAWAY; closed() comes when the last stream has ended and the client has read it. */
+void rpc_conn_drain(struct rpc_conn *c);
+/* At once; neither its owner nor those of its streams hear of it. */
+void rpc_conn_close(struct rpc_conn *c);
+
+/* ---- streams (stream.c) ---------------------------------------------------------------------- */
+
+/* A call on a connection that takes calls. NULL: out of memory. */
+struct rpc_stream *rpc_stream_open(struct rpc_conn *c, const struct rpc_call *call,
+                                   const struct rpc_stream_cb *cb, void *ud);
+/* Server, inside request(). */
+void rpc_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
+                      size_t low_mark);
+/* Releases a stream; one that has not ended is cancelled. No callback after this. */
+void rpc_stream_close(struct rpc_stream *st);
+void rpc_stream_wrote(struct rpc_stream *st); /* something was appended to `out` */
+/* Whether the last byte before the mark may have been given to the socket. False is a proof. */
+bool rpc_stream_is_sent(const struct rpc_stream *st);
+/* Client: headers came, and not as the end in place of an answer. */
+bool rpc_stream_is_answered(const struct rpc_stream *st);
+void rpc_stream_half_close(struct rpc_stream *st); /* client: nothing more is appended */
+/* Server: ends the stream behind what is queued and releases it. */
+void rpc_stream_finish(struct rpc_stream *st, int status, const char *text);
+/* The same; what is queued is dropped. */
+void rpc_stream_abort(struct rpc_stream *st, int status, const char *text);
+void rpc_stream_pause(struct rpc_stream *st, bool paused);
+const struct net_io *rpc_stream_io(const struct rpc_stream *st); /* NULL: no connection */
+
+static inline int64_t rpc_stream_deadline_ns(const struct rpc_stream *st)
 {
-    return c->transport->conn_takes_calls(c);
+    return st->deadline_ns; /* 0 = none */
 }
 
-static inline int64_t rpc_conn_heard_ns(const struct rpc_conn *c)
-{
-    return c->transport->conn_heard_ns(c);
-}
-
-static inline bool rpc_conn_is_full(const struct rpc_conn *c)
-{
-    return c->transport->conn_is_full(c);
-}
-
-static inline void rpc_conn_ping(struct rpc_conn *c)
-{
-    c->transport->conn_ping(c);
-}
-
-static inline void rpc_conn_break(struct rpc_conn *c, const char *why)
-{
-    c->transport->conn_break(c, why);
-}
-
-static inline void rpc_conn_leave(struct rpc_conn *c)
-{
-    c->transport->conn_leave(c);
-}
-
-static inline void rpc_conn_drain(struct rpc_conn *c)
-{
-    c->transport->conn_drain(c);
-}
-
-static inline void rpc_conn_close(struct rpc_conn *c)
-{
-    c->transport->conn_close(c);
-}
-
-static inline struct rpc_stream *rpc_stream_open(struct rpc_conn *c, const struct rpc_call *call,
-                                                 const struct rpc_stream_cb *cb, void *ud)
-{
-    return c->transport->stream_open(c, call, cb, ud);
-}
-
-static inline void rpc_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
-                                    size_t low_mark)
-{
-    st->transport->stream_adopt(st, cb, ud, low_mark);
-}
-
-static inline void rpc_stream_close(struct rpc_stream *st)
-{
-    st->transport->stream_close(st);
-}
-
-/* Everything appended so far is what stream_is_sent() asks for. */
+/* Everything appended so far is what rpc_stream_is_sent() asks for. */
 static inline void rpc_stream_mark(struct rpc_stream *st)
 {
     st->out.mark = st->out.total + rpc_stream_queued(st);
-}
-
-static inline void rpc_stream_wrote(struct rpc_stream *st)
-{
-    st->out.was_full = st->out.was_full || rpc_stream_queued(st) > st->out.low_mark;
-    st->transport->stream_wrote(st);
 }
 
 /* Something waits: writable() is told when the connection has taken of it, and the low mark is
@@ -306,46 +274,6 @@ static inline void rpc_stream_wrote(struct rpc_stream *st)
 static inline void rpc_stream_want_writable(struct rpc_stream *st)
 {
     st->out.was_full = true;
-}
-
-static inline bool rpc_stream_is_sent(const struct rpc_stream *st)
-{
-    return st->transport->stream_is_sent(st);
-}
-
-static inline bool rpc_stream_is_answered(const struct rpc_stream *st)
-{
-    return st->transport->stream_is_answered(st);
-}
-
-static inline void rpc_stream_half_close(struct rpc_stream *st)
-{
-    st->transport->stream_half_close(st);
-}
-
-static inline void rpc_stream_finish(struct rpc_stream *st, int status, const char *text)
-{
-    st->transport->stream_finish(st, status, text);
-}
-
-static inline void rpc_stream_abort(struct rpc_stream *st, int status, const char *text)
-{
-    st->transport->stream_abort(st, status, text);
-}
-
-static inline void rpc_stream_pause(struct rpc_stream *st, bool paused)
-{
-    st->transport->stream_pause(st, paused);
-}
-
-static inline int64_t rpc_stream_deadline_ns(const struct rpc_stream *st)
-{
-    return st->transport->stream_deadline_ns(st);
-}
-
-static inline const struct net_io *rpc_stream_io(const struct rpc_stream *st)
-{
-    return st->transport->stream_io(st);
 }
 
 /* What the host table has, for a transport that is built in. */

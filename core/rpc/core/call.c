@@ -61,13 +61,22 @@ static void drop_messages(struct core_stream *st)
     }
 }
 
-static void core_call_maybe_free(struct core_stream *st)
+static struct core_conn *core_call_conn(const struct core_stream *st)
 {
-    if (st->cb || st->conn || st->entered > 0 || st->send.busy || st->recv.busy || st->end.busy) {
-        return;
-    }
-    env_undefer(st->t->env, &st->task);
-    env_timer_clear(st->t->env, &st->deadline);
+    return core_conn_of(st->base.conn);
+}
+
+static bool core_call_is_used(const struct rpc_stream *base)
+{
+    const struct core_stream *st = core_stream_of(base);
+
+    return st->send.busy || st->recv.busy || st->end.busy;
+}
+
+static void core_call_free(struct rpc_stream *base)
+{
+    struct core_stream *st = core_stream_of(base);
+
     if (st->dirty) {
         TAILQ_REMOVE(&st->t->dirty_streams, st, dirty_link);
     }
@@ -80,30 +89,16 @@ static void core_call_maybe_free(struct core_stream *st)
     grpc_slice_unref(st->details);
     grpc_slice_unref(st->path);
     grpc_slice_unref(st->request_id.value);
-    buf_finish(&st->base.out.bytes);
-    free(st->text);
-    free(st->end_text);
     free(st);
-}
-
-static void core_call_enter(struct core_stream *st)
-{
-    st->entered++;
-}
-
-static void core_call_leave(struct core_stream *st)
-{
-    st->entered--;
-    core_call_maybe_free(st);
 }
 
 /* Its HEADERS may come or not: those that come next may be another's. */
 static void lose_name(struct core_stream *st)
 {
     if (st->unnamed) {
-        TAILQ_REMOVE(&st->conn->unnamed, st, unnamed_link);
+        TAILQ_REMOVE(&core_call_conn(st)->unnamed, st, unnamed_link);
         st->unnamed = false;
-        st->conn->ids_lost = true;
+        core_call_conn(st)->ids_lost = true;
     }
 }
 
@@ -111,171 +106,68 @@ static void lose_name(struct core_stream *st)
 static void unname(struct core_stream *st)
 {
     if (st->unnamed) {
-        pump_read_made(st->conn);
+        pump_read_made(core_call_conn(st));
     }
     lose_name(st);
 }
 
-static void cancel(struct core_stream *st, grpc_status_code code, const char *text)
+static void core_call_cancel(struct rpc_stream *base, int status, const char *text)
 {
-    if (st->call && st->end.busy) {
-        core_call_enter(st);
-        if (st->conn) {
+    struct core_stream *st = core_stream_of(base);
+
+    if (!st->begun && !base->server) {
+        stream_forget(base); /* C core has not heard of it */
+    } else if (st->call && st->end.busy) {
+        stream_enter(base);
+        if (base->conn) {
             unname(st);
         }
-        grpc_call_cancel_with_status(st->call, code, text, NULL);
-        if (st->conn) {
-            core_dirty_conn(st->conn);
+        grpc_call_cancel_with_status(st->call, (grpc_status_code)status, text, NULL);
+        if (base->conn) {
+            core_dirty_conn(core_call_conn(st));
         }
         core_wake(st->t);
-        core_call_leave(st);
+        stream_leave(base);
     }
 }
 
-/* Its connection does not count it any more. */
-static void detach(struct core_stream *st)
+static void core_call_detach(struct rpc_stream *base)
 {
-    struct core_conn *c = st->conn;
+    struct core_stream *st = core_stream_of(base);
 
-    st->was_sent = core_stream_is_sent(&st->base);
     lose_name(st);
     if (st->id) {
-        HASH_DELETE(hh, c->named, st);
+        HASH_DELETE(hh, core_call_conn(st)->named, st);
         st->t->held_bytes -= st->fed_bytes - st->taken_bytes;
         st->taken_bytes = st->fed_bytes;
-    }
-    LIST_REMOVE(st, entry);
-    c->life.streams_n--;
-    st->conn = NULL;
-    if (!st->cb) {
-        env_timer_clear(st->t->env, &st->deadline);
-        env_undefer(st->t->env, &st->task);
-    }
-}
-
-static void core_call_forget(struct core_stream *st)
-{
-    struct core_conn *c = st->conn;
-
-    if (c) {
-        detach(st);
-        life_idle(&c->life);
     }
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* In order behind the messages; a server's owner hears at once that its peer is gone. */
-static void core_call_tell_end(struct core_stream *st)
+static void core_call_drop_kept(struct rpc_stream *base)
 {
-    if (!st->over || st->told || !st->cb || st->delivering ||
-        (!st->server && (st->paused || st->task.queued))) {
-        return;
+    drop_messages(core_stream_of(base));
+}
+
+/* A call that has failed while its owner reads nothing still ends at its deadline: the peer's clock
+ * may have been first. */
+static void core_call_over(struct rpc_stream *base)
+{
+    if (base->status == GRPC_OK || base->server || !base->cb) {
+        env_timer_clear(base->env, &base->deadline);
     }
-    st->told = true;
-    drop_messages(st);
-    env_timer_clear(st->t->env, &st->deadline);
-    st->cb->ended(st->ud, st->status, st->text ? st->text : "", st->refused);
 }
 
-/* The first one counts. A call that has failed while its owner reads nothing still ends at its
- * deadline: the peer's clock may have been first. */
-static void stream_over(struct core_stream *st, int status, const char *text, bool refused)
-{
-    if (st->over) {
-        return;
-    }
-    core_call_enter(st);
-    st->over = true;
-    st->status = status;
-    st->refused = refused;
-    st->text = text[0] ? strdup(text) : NULL;
-    if (status == GRPC_OK || st->server || !st->cb) {
-        env_timer_clear(st->t->env, &st->deadline);
-    }
-    core_call_tell_end(st);
-    core_call_leave(st);
-}
-
-void stream_orphan(struct core_stream *st, const char *why)
-{
-    core_call_enter(st);
-    detach(st);
-    cancel(st, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
-    stream_over(st, GRPC_UNAVAILABLE, why, false);
-    core_call_leave(st);
-}
-
-void stream_drop(struct core_stream *st)
-{
-    core_call_enter(st);
-    st->cb = NULL;
-    detach(st);
-    cancel(st, GRPC_STATUS_CANCELLED, "closed");
-    core_call_leave(st);
-}
-
-void stream_fail(struct core_stream *st, int status, const char *text)
-{
-    core_call_enter(st);
-    st->paused = false;
-    drop_messages(st);
-    if (st->server) {
-        const struct rpc_stream_cb *cb = st->cb;
-
-        st->cb = NULL;
-        core_stream_abort(&st->base, status, text);
-        st->cb = cb;
-    } else {
-        cancel(st, GRPC_STATUS_CANCELLED, text);
-    }
-    stream_over(st, status, text, false);
-    core_call_leave(st);
-}
-
-static void core_call_on_deadline(struct env_timer *timer)
-{
-    struct core_stream *st = container_of(timer, struct core_stream, deadline);
-
-    core_call_enter(st);
-    if (!st->over && st->paused && !st->server) {
-        stream_read_on(st); /* an answer that is whole is its owner's, when it goes on */
-        core_settle(st->t);
-    }
-    if (!st->over || st->status != GRPC_OK) { /* the rest of it will not come */
-        drop_messages(st);
-        st->paused = false;
-        cancel(st, GRPC_STATUS_DEADLINE_EXCEEDED, "deadline exceeded");
-        stream_over(st, GRPC_DEADLINE, "deadline exceeded", false);
-        core_call_tell_end(st);
-    }
-    core_call_leave(st);
-}
-
-static void set_deadline(struct core_stream *st, int64_t deadline_ns)
-{
-    st->deadline_ns = deadline_ns;
-    env_timer_set(st->t->env, &st->deadline, deadline_ns);
-}
-
-void core_stream_close(struct rpc_stream *base)
+/* An answer that is whole is its owner's, when it goes on. */
+static void core_call_late(struct rpc_stream *base)
 {
     struct core_stream *st = core_stream_of(base);
 
-    /* Broken by an owner in core/rpc that closes a stream twice. */
-    assert(st->cb);
-    core_call_enter(st);
-    st->cb = NULL;
-    env_undefer(st->t->env, &st->task);
-    if (!st->begun && st->conn && !st->server) {
-        core_call_forget(st); /* C core has not heard of it */
-    } else if (!st->over) {
-        cancel(st, GRPC_STATUS_CANCELLED, "cancelled");
+    if (!base->over && base->paused && !base->server) {
+        stream_read_on(st);
+        core_settle(st->t);
     }
-    if (!st->delivering) {
-        drop_messages(st);
-    }
-    core_call_leave(st);
 }
 
 /* C core hands on whatever number the peer wrote. */
@@ -293,28 +185,23 @@ static void core_call_on_end(struct core_op *op, bool ok)
     char text[512] = "the peer cancelled the call";
 
     (void)ok;
-    core_call_enter(st);
-    if (!st->server) {
+    stream_enter(&st->base);
+    if (!st->base.server) {
         size_t len = GRPC_SLICE_LENGTH(st->details);
 
         len = len < sizeof(text) ? len : sizeof(text) - 1;
         memcpy(text, GRPC_SLICE_START_PTR(st->details), len);
         text[len] = '\0';
-        stream_over(st, status_of(st->code), text,
-                    st->code != GRPC_STATUS_OK && st->refused_seen && !st->answered);
+        stream_over(&st->base, status_of(st->code), text,
+                    st->code != GRPC_STATUS_OK && st->refused_seen && !st->base.answered);
     } else {
-        stream_over(st, GRPC_CANCELLED, st->cancelled ? text : "", false);
+        stream_over(&st->base, GRPC_CANCELLED, st->cancelled ? text : "", false);
     }
-    core_call_forget(st);
-    core_call_leave(st);
+    stream_forget(&st->base);
+    stream_leave(&st->base);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
-
-static bool listens(const struct core_stream *st)
-{
-    return st->cb && !st->paused && !st->told && !(st->server && st->over);
-}
 
 static void hand_over(struct core_stream *st, grpc_byte_buffer *bytes)
 {
@@ -326,37 +213,25 @@ static void hand_over(struct core_stream *st, grpc_byte_buffer *bytes)
     }
     all = grpc_byte_buffer_reader_readall(&reader);
     grpc_byte_buffer_reader_destroy(&reader);
-    st->cb->message(st->ud, GRPC_SLICE_START_PTR(all), GRPC_SLICE_LENGTH(all));
+    st->base.cb->message(st->base.ud, GRPC_SLICE_START_PTR(all), GRPC_SLICE_LENGTH(all));
     grpc_slice_unref(all);
-}
-
-/* Behind the messages: the peer's half-close and its end. */
-static void deliver_ends(struct core_stream *st)
-{
-    if (st->server && st->half && !st->half_told && STAILQ_EMPTY(&st->messages) && listens(st)) {
-        st->half_told = true;
-        if (st->cb->half_closed) {
-            st->cb->half_closed(st->ud);
-        }
-    }
-    core_call_tell_end(st);
 }
 
 static void core_call_deliver(struct core_stream *st)
 {
     grpc_byte_buffer *bytes;
 
-    core_call_enter(st);
-    st->delivering = true;
-    while (listens(st) && (bytes = take_message(st))) {
+    stream_enter(&st->base);
+    st->base.delivering = true;
+    while (stream_listens(&st->base) && (bytes = take_message(st))) {
         hand_over(st, bytes);
         grpc_byte_buffer_destroy(bytes);
     }
-    st->delivering = false;
-    if (!st->cb) {
+    st->base.delivering = false;
+    if (!st->base.cb) {
         drop_messages(st);
     }
-    core_call_leave(st);
+    stream_leave(&st->base);
 }
 
 /* Messages without bytes cost memory too: five bytes of the wire are hundreds here. */
@@ -368,7 +243,7 @@ static void core_call_keep(struct core_stream *st, grpc_byte_buffer *bytes)
     if (!m) {
         count_taken(st, bytes);
         grpc_byte_buffer_destroy(bytes);
-        stream_fail(st, GRPC_EXHAUSTED, full ? RPC_TOO_MUCH_HELD : "out of memory");
+        stream_fail(&st->base, GRPC_EXHAUSTED, full ? RPC_TOO_MUCH_HELD : "out of memory");
         return;
     }
     m->bytes = bytes;
@@ -388,16 +263,16 @@ static void ask_for_message(struct core_stream *st)
                          .data.recv_message.recv_message = &st->incoming } };
     size_t n = 1;
 
-    if (!st->call || st->half || st->recv.busy || (st->paused && !st->read_on)) {
+    if (!st->call || st->base.half || st->recv.busy || (st->base.paused && !st->read_on)) {
         return;
     }
-    if (!st->server && !st->headers_asked) {
+    if (!st->base.server && !st->headers_asked) {
         st->headers_asked = true;
         ops[n++] = (grpc_op){ .op = GRPC_OP_RECV_INITIAL_METADATA,
                               .data.recv_initial_metadata.recv_initial_metadata = &st->initial };
     }
     if (!core_begin(st->t, &st->recv, st->call, ops, n)) {
-        st->half = true;
+        st->base.half = true;
     }
 }
 
@@ -413,10 +288,10 @@ void stream_read_on(struct core_stream *st)
  * its stream may have ended before C core made the call, which has no name then. */
 static void no_more(struct core_stream *st)
 {
-    st->half = true;
-    if (st->server && !st->closed_in) {
-        cancel(st, GRPC_STATUS_CANCELLED, "the peer broke off");
-        stream_over(st, GRPC_CANCELLED, "the peer broke off", false);
+    st->base.half = true;
+    if (st->base.server && !st->closed_in) {
+        core_call_cancel(&st->base, GRPC_CANCELLED, "the peer broke off");
+        stream_over(&st->base, GRPC_CANCELLED, "the peer broke off", false);
     }
 }
 
@@ -425,14 +300,14 @@ static void core_call_on_message(struct core_op *op, bool ok)
     struct core_stream *st = container_of(op, struct core_stream, recv);
     grpc_byte_buffer *bytes = st->incoming;
 
-    core_call_enter(st);
+    stream_enter(&st->base);
     st->incoming = NULL;
     if (!ok || !bytes) {
         no_more(st);
         if (bytes) {
             grpc_byte_buffer_destroy(bytes);
         }
-    } else if (st->cb && !st->told && !is_bad(st)) {
+    } else if (st->base.cb && !st->base.told && !is_bad(st)) {
         st->read_bytes += RPC_PREFIX_BYTES + grpc_byte_buffer_length(bytes);
         core_call_keep(st, bytes);
         core_call_deliver(st);
@@ -440,52 +315,39 @@ static void core_call_on_message(struct core_op *op, bool ok)
         count_taken(st, bytes);
         grpc_byte_buffer_destroy(bytes);
     }
-    if (st->conn) {
+    if (st->base.conn) {
         ask_for_message(st);
-        core_dirty_conn(st->conn); /* windows */
+        core_dirty_conn(core_call_conn(st)); /* windows */
     }
-    if (st->server && st->half) {
-        env_defer(st->t->env, &st->task); /* the peer may have gone, which C core tells next */
+    if (st->base.server && st->base.half) {
+        /* the peer may have gone, which C core tells next */
+        env_defer(st->base.env, &st->base.task);
     } else {
-        deliver_ends(st);
+        stream_deliver_ends(&st->base);
     }
-    core_call_leave(st);
+    stream_leave(&st->base);
 }
 
-void core_stream_pause(struct rpc_stream *base, bool paused)
+static bool core_call_has_to_go_on(const struct rpc_stream *base)
+{
+    (void)base;
+    return true;
+}
+
+static void core_call_go_on(struct rpc_stream *base)
 {
     struct core_stream *st = core_stream_of(base);
 
-    st->paused = paused;
-    if (!paused && !st->delivering) {
-        env_defer(st->t->env, &st->task);
-    }
-}
-
-/* After a pause, and when the owner may send again. */
-static void core_call_on_task(struct env_task *task)
-{
-    struct core_stream *st = container_of(task, struct core_stream, task);
-
-    core_call_enter(st);
     core_call_deliver(st);
-    if (st->begun && st->conn && (!st->server || st->cb)) {
+    if (st->begun && base->conn && (!base->server || base->cb)) {
         ask_for_message(st);
-        core_dirty_conn(st->conn);
+        core_dirty_conn(core_call_conn(st));
     }
-    deliver_ends(st);
-    if (rpc_out_is_low(&st->base) && st->cb && !st->over) {
-        st->base.out.was_full = false;
-        if (st->cb->writable) {
-            st->cb->writable(st->ud);
-        }
-    }
-    core_call_leave(st);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-void core_stream_wrote(struct rpc_stream *base)
+static void core_call_send(struct rpc_stream *base)
 {
     core_dirty_stream(core_stream_of(base));
 }
@@ -493,13 +355,13 @@ void core_stream_wrote(struct rpc_stream *base)
 /* Of a stream whose id is known, or will be with its HEADERS, the bytes themselves are looked for.
  * What C core has not made it does not send behind the cancellation that follows; but a write that
  * its pair did not take may have the bytes in it, unless the windows forbid that. */
-bool core_stream_is_sent(const struct rpc_stream *base)
+static bool core_call_is_sent(const struct rpc_stream *base)
 {
     const struct core_stream *st = core_stream_of(base);
-    struct core_conn *c = st->conn;
+    struct core_conn *c = core_call_conn(st);
 
-    if (!c || !st->mark_given) {
-        return c ? false : st->was_sent;
+    if (!st->mark_given) {
+        return false;
     }
     pump_read_made(c);
     if (st->id == 0 && c->ids_lost) {
@@ -511,12 +373,12 @@ bool core_stream_is_sent(const struct rpc_stream *base)
     return !c->life.dead || c->written >= st->mark_wire;
 }
 
-bool core_stream_is_answered(const struct rpc_stream *base)
+static bool core_call_is_answered(const struct rpc_stream *base)
 {
     const struct core_stream *st = core_stream_of(base);
 
     /* Of an id that is not known: if it may have left. */
-    return st->answered || (st->id == 0 && core_stream_is_sent(base));
+    return st->base.answered || (st->id == 0 && rpc_stream_is_sent(base));
 }
 
 /* The next message of `out`, or NULL. */
@@ -539,7 +401,7 @@ static grpc_byte_buffer *next_message(struct core_stream *st)
     rpc_out_take(&st->base, RPC_PREFIX_BYTES + len);
     if (rpc_out_is_marked(&st->base) && !st->mark_given) {
         st->mark_given = true;
-        st->mark_made = st->conn->made;
+        st->mark_made = core_call_conn(st)->made;
     }
     return bytes;
 }
@@ -548,7 +410,7 @@ static grpc_op send_headers(struct core_stream *st)
 {
     grpc_op op = { .op = GRPC_OP_SEND_INITIAL_METADATA };
 
-    st->headers_out = true;
+    st->base.headers_out = true;
     if (GRPC_SLICE_LENGTH(st->request_id.value) > 0) {
         op.data.send_initial_metadata.count = 1;
         op.data.send_initial_metadata.metadata = &st->request_id;
@@ -561,11 +423,11 @@ static grpc_op send_end(struct core_stream *st, grpc_slice *details)
     grpc_op op = { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT };
 
     st->end_sent = true;
-    if (st->server) {
+    if (st->base.server) {
         op.op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-        op.data.send_status_from_server.status = (grpc_status_code)st->end_status;
-        if (st->end_text) {
-            *details = grpc_slice_from_copied_string(st->end_text);
+        op.data.send_status_from_server.status = (grpc_status_code)st->base.end_status;
+        if (st->base.end_text) {
+            *details = grpc_slice_from_copied_string(st->base.end_text);
             op.data.send_status_from_server.status_details = details;
         }
     }
@@ -585,17 +447,17 @@ static void send_next(struct core_stream *st)
         return;
     }
     bytes = next_message(st);
-    if (!st->headers_out && (bytes || st->end_wanted || !st->server)) {
+    if (!st->base.headers_out && (bytes || st->base.end_wanted || !st->base.server)) {
         ops[n++] = send_headers(st);
     }
     if (bytes) {
-        bool more = rpc_stream_queued(&st->base) > 0 && (n == 0 || !st->server);
+        bool more = rpc_stream_queued(&st->base) > 0 && (n == 0 || !st->base.server);
 
         ops[n++] = (grpc_op){ .op = GRPC_OP_SEND_MESSAGE,
                               .flags = more ? GRPC_WRITE_BUFFER_HINT : 0,
                               .data.send_message.send_message = bytes };
     }
-    if (st->end_wanted && rpc_stream_queued(&st->base) == 0) {
+    if (st->base.end_wanted && rpc_stream_queued(&st->base) == 0) {
         ops[n++] = send_end(st, &details);
     }
     if (n > 0 && !core_begin(st->t, &st->send, st->call, ops, n)) {
@@ -612,61 +474,38 @@ static void core_call_on_sent(struct core_op *op, bool ok)
 {
     struct core_stream *st = container_of(op, struct core_stream, send);
 
-    core_call_enter(st);
-    if (ok && st->conn) {
+    stream_enter(&st->base);
+    if (ok && st->base.conn) {
         core_dirty_stream(st);
     }
-    if (rpc_out_is_low(&st->base) && st->cb) {
-        env_defer(st->t->env, &st->task);
+    if (rpc_out_is_low(&st->base) && st->base.cb) {
+        env_defer(st->base.env, &st->base.task);
     }
-    core_call_leave(st);
-}
-
-void core_stream_half_close(struct rpc_stream *base)
-{
-    struct core_stream *st = core_stream_of(base);
-
-    st->end_wanted = true;
-    core_dirty_stream(st);
-}
-
-void core_stream_finish(struct rpc_stream *base, int status, const char *text)
-{
-    struct core_stream *st = core_stream_of(base);
-
-    core_call_enter(st);
-    st->cb = NULL;
-    env_undefer(st->t->env, &st->task);
-    if (!st->end_wanted) {
-        st->end_wanted = true;
-        st->end_status = status;
-        st->end_text = text && text[0] ? strdup(text) : NULL;
-        core_dirty_stream(st);
-    }
-    core_call_leave(st);
-}
-
-void core_stream_abort(struct rpc_stream *base, int status, const char *text)
-{
-    struct core_stream *st = core_stream_of(base);
-
-    st->base.out.taken = st->base.out.bytes.len;
-    core_stream_finish(base, status, text);
+    stream_leave(&st->base);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
+
+static const struct rpc_stream_ops stream_ops = { .send = core_call_send,
+                                                  .is_sent = core_call_is_sent,
+                                                  .is_answered = core_call_is_answered,
+                                                  .go_on = core_call_go_on,
+                                                  .has_to_go_on = core_call_has_to_go_on,
+                                                  .drop_kept = core_call_drop_kept,
+                                                  .cancel = core_call_cancel,
+                                                  .over = core_call_over,
+                                                  .late = core_call_late,
+                                                  .detach = core_call_detach,
+                                                  .is_used = core_call_is_used,
+                                                  .free = core_call_free };
 
 static struct core_stream *stream_create(struct core_conn *c)
 {
     struct core_stream *st = alloc_zeroed(sizeof(*st));
 
     if (st) {
-        st->base.transport = c->life.base.transport;
+        stream_init(&st->base, &stream_ops, &c->life);
         st->t = c->t;
-        st->conn = c;
-        st->server = c->server != NULL;
-        st->task.cb = core_call_on_task;
-        st->deadline.cb = core_call_on_deadline;
         st->send.done = core_call_on_sent;
         st->recv.done = core_call_on_message;
         st->end.done = core_call_on_end;
@@ -674,21 +513,9 @@ static struct core_stream *stream_create(struct core_conn *c)
         STAILQ_INIT(&st->messages);
         grpc_metadata_array_init(&st->initial);
         grpc_metadata_array_init(&st->trailing);
-        LIST_INSERT_HEAD(&c->streams, st, entry);
-        c->life.streams_n++;
+        core_dirty_stream(st);
     }
     return st;
-}
-
-void core_stream_adopt(struct rpc_stream *base, const struct rpc_stream_cb *cb, void *ud,
-                       size_t low_mark)
-{
-    struct core_stream *st = core_stream_of(base);
-
-    st->cb = cb;
-    st->ud = ud;
-    base->out.low_mark = low_mark;
-    core_dirty_stream(st);
 }
 
 struct core_stream *stream_accept(struct core_conn *c, grpc_call *call, gpr_timespec deadline)
@@ -709,16 +536,17 @@ struct core_stream *stream_accept(struct core_conn *c, grpc_call *call, gpr_time
     deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
     if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) != 0) {
         left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
-        set_deadline(st, env_now_ns(st->t->env) + left.tv_sec * ENV_S + left.tv_nsec);
+        stream_set_deadline(&st->base,
+                            env_now_ns(st->base.env) + left.tv_sec * ENV_S + left.tv_nsec);
     }
     return st;
 }
 
 static gpr_timespec deadline_of(const struct core_stream *st)
 {
-    int64_t left = st->deadline_ns - env_now_ns(st->t->env);
+    int64_t left = st->base.deadline_ns - env_now_ns(st->base.env);
 
-    if (!st->deadline_ns) {
+    if (!st->base.deadline_ns) {
         return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     }
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -729,7 +557,7 @@ static gpr_timespec deadline_of(const struct core_stream *st)
  * makes next. */
 static void begin_call(struct core_stream *st)
 {
-    struct core_conn *c = st->conn;
+    struct core_conn *c = core_call_conn(st);
     grpc_op end = { .op = GRPC_OP_RECV_STATUS_ON_CLIENT };
 
     st->begun = true;
@@ -746,30 +574,28 @@ static void begin_call(struct core_stream *st)
 
 void stream_begin(struct core_stream *st)
 {
-    if (!st->conn || st->conn->life.dead || (st->over && !st->server)) {
+    if (!st->base.conn || st->base.conn->dead || (st->base.over && !st->base.server)) {
         return;
     }
-    core_call_enter(st);
+    stream_enter(&st->base);
     if (!st->begun) {
         begin_call(st);
     } else {
         send_next(st);
     }
-    if (st->cb) {
+    if (st->base.cb) {
         ask_for_message(st);
     }
-    core_dirty_conn(st->conn);
-    core_call_leave(st);
+    core_dirty_conn(core_call_conn(st));
+    stream_leave(&st->base);
 }
 
-struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call *call,
+struct rpc_stream *core_stream_open(struct rpc_conn *life, const struct rpc_call *call,
                                     const struct rpc_stream_cb *cb, void *ud)
 {
-    struct core_conn *c = core_conn_of(base);
+    struct core_conn *c = core_conn_of(life);
     struct core_stream *st = stream_create(c);
 
-    /* Broken by core/rpc: it asks in the same turn, in which no GOAWAY can come. */
-    assert(rpc_conn_takes_calls(base));
     if (!st) {
         return NULL;
     }
@@ -778,22 +604,10 @@ struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call
         st->request_id.key = grpc_slice_from_static_string("fn_request_id");
         st->request_id.value = grpc_slice_from_copied_string(call->request_id);
     }
-    core_stream_adopt(&st->base, cb, ud, call->low_mark);
+    rpc_stream_adopt(&st->base, cb, ud, call->low_mark);
     if (call->deadline_ns) {
-        set_deadline(st, call->deadline_ns);
+        stream_set_deadline(&st->base, call->deadline_ns);
     }
     conn_call_counted(c);
     return &st->base;
-}
-
-int64_t core_stream_deadline_ns(const struct rpc_stream *base)
-{
-    return core_stream_of(base)->deadline_ns;
-}
-
-const struct net_io *core_stream_io(const struct rpc_stream *base)
-{
-    const struct core_stream *st = core_stream_of(base);
-
-    return st->conn ? st->conn->io : NULL;
 }

@@ -42,12 +42,10 @@ static void server_stop(struct core_server *s)
     core_wake(s->t);
 }
 
-static void core_conn_free(struct rpc_life *l)
+static void core_conn_free(struct rpc_conn *l)
 {
-    struct core_conn *c = container_of(l, struct core_conn, life);
+    struct core_conn *c = core_conn_of(l);
 
-    /* Broken by this transport: streams end before their connection, whoever closed it. */
-    assert(LIST_EMPTY(&c->streams));
     LIST_REMOVE(c, entry);
     if (c->dirty) {
         TAILQ_REMOVE(&c->t->dirty_conns, c, dirty_link);
@@ -59,31 +57,8 @@ static void core_conn_free(struct rpc_life *l)
     if (c->server) {
         server_stop(c->server);
     }
-    c->t->host->io_close(c->io);
     life_finish(l);
     free(c);
-}
-
-static void conn_hang_up(struct rpc_life *l)
-{
-    struct core_conn *c = container_of(l, struct core_conn, life);
-
-    c->t->host->io_close(c->io);
-    c->io = NULL;
-}
-
-static void end_streams(struct rpc_life *l, const char *why)
-{
-    struct core_conn *c = container_of(l, struct core_conn, life);
-    struct core_stream *st;
-
-    while ((st = LIST_FIRST(&c->streams))) {
-        if (why) {
-            stream_orphan(st, why);
-        } else {
-            stream_drop(st);
-        }
-    }
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -104,14 +79,14 @@ static void send_ping(struct core_conn *c, const char mark[8])
     pump_inject(c, frame, frames_make_ping(frame, mark));
 }
 
-static void ping(struct rpc_life *l)
+static void ping(struct rpc_conn *l, bool asked)
 {
-    send_ping(container_of(l, struct core_conn, life), "silence");
+    send_ping(core_conn_of(l), asked ? "asked\0\0" : "silence");
 }
 
-static void goaway(struct rpc_life *l, bool final)
+static void goaway(struct rpc_conn *l, bool final)
 {
-    struct core_conn *c = container_of(l, struct core_conn, life);
+    struct core_conn *c = core_conn_of(l);
     unsigned char frame[FRAMES_GOAWAY_BYTES];
 
     l->served_max = c->last_stream;
@@ -168,7 +143,7 @@ static void take_call(struct core_server *s)
     if (life_serves(&c->life, st->id)) {
         c->life.cb->request(c->life.ud, &st->base, &head);
     } else {
-        core_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
+        rpc_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
     }
     life_leave(&c->life);
 }
@@ -295,10 +270,15 @@ static bool connect_core(struct core_conn *c, const char *authority, bool tls)
     return authority ? make_channel(c, pair[1], authority, tls) : make_server(c, pair[1]);
 }
 
-static const struct rpc_life_ops life_ops = { .ping = ping,
+static bool is_full(const struct rpc_conn *l)
+{
+    return l->streams_n >= core_conn_of(l)->peer_streams_max;
+}
+
+static const struct rpc_life_ops life_ops = { .open = core_stream_open,
+                                              .is_full = is_full,
+                                              .ping = ping,
                                               .goaway = goaway,
-                                              .hang_up = conn_hang_up,
-                                              .end_streams = end_streams,
                                               .free = core_conn_free };
 
 struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, const char *authority,
@@ -311,13 +291,13 @@ struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, con
         t->host->io_close(io);
         return NULL;
     }
-    life_init(&c->life, &life_ops, base->table, t->env, &t->limits, !authority);
+    life_init(&c->life, &life_ops, t->env, &t->limits, !authority);
     c->life.ud = ud;
+    c->life.io = io;
+    c->life.io_close = t->host->io_close;
     c->t = t;
-    c->io = io;
     c->near = (struct loop_fd){ .fd = -1, .cb = pump_near };
     c->peer_streams_max = UINT32_MAX;
-    LIST_INIT(&c->streams);
     TAILQ_INIT(&c->unnamed);
     TAILQ_INIT(&c->arrivals);
     LIST_INSERT_HEAD(&t->conns, c, entry);
@@ -329,17 +309,5 @@ struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, con
     c->life.cb = cb;
     t->host->io_set(io, &pump_io_cb, c);
     core_dirty_conn(c);
-    return &c->life.base;
-}
-
-bool core_conn_is_full(const struct rpc_conn *base)
-{
-    const struct core_conn *c = core_conn_of(base);
-
-    return c->life.streams_n >= c->peer_streams_max;
-}
-
-void core_conn_ping(struct rpc_conn *base)
-{
-    send_ping(core_conn_of(base), "asked\0\0");
+    return &c->life;
 }

@@ -207,7 +207,7 @@ static void core_destroy(struct transport *base)
     struct core_conn *c;
 
     while ((c = LIST_FIRST(&t->conns))) {
-        life_close(&c->life.base);
+        rpc_conn_close(&c->life);
     }
     while (t->busy_ops > 0 && gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), end) < 0) {
         poll_core(t, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -233,26 +233,6 @@ static struct rpc_transport table = {
     .create = core_create,
     .destroy = core_destroy,
     .conn_create = core_conn_create,
-    .conn_takes_calls = life_takes_calls,
-    .conn_heard_ns = life_heard_ns,
-    .conn_is_full = core_conn_is_full,
-    .conn_ping = core_conn_ping,
-    .conn_break = life_break,
-    .conn_leave = life_let_go,
-    .conn_drain = life_drain,
-    .conn_close = life_close,
-    .stream_open = core_stream_open,
-    .stream_adopt = core_stream_adopt,
-    .stream_close = core_stream_close,
-    .stream_wrote = core_stream_wrote,
-    .stream_is_sent = core_stream_is_sent,
-    .stream_is_answered = core_stream_is_answered,
-    .stream_half_close = core_stream_half_close,
-    .stream_finish = core_stream_finish,
-    .stream_abort = core_stream_abort,
-    .stream_pause = core_stream_pause,
-    .stream_deadline_ns = core_stream_deadline_ns,
-    .stream_io = core_stream_io,
 };
 
 const struct rpc_transport *fnd_transport(void)

@@ -93,12 +93,11 @@ struct core_arrival {
 };
 
 struct core_conn {
-    struct rpc_life life;
+    struct rpc_conn life; /* first */
     struct core *t;
     LIST_ENTRY(core_conn) entry;
     TAILQ_ENTRY(core_conn) dirty_link;
     bool dirty;
-    struct net_io *io;
     struct loop_fd near; /* our end of the pair; -1: closed */
     grpc_channel *channel;
     struct core_server *server;
@@ -112,7 +111,6 @@ struct core_conn {
     uint32_t calls_n;          /* client: of this connection so far */
     uint32_t last_stream;      /* server: highest id that came */
     bool ids_lost; /* client: a call ended before its id was seen: later ones may be another's */
-    LIST_HEAD(, core_stream) streams;
     TAILQ_HEAD(, core_stream) unnamed; /* client: begun, HEADERS not seen; in their order */
     struct core_stream *named; /* by id */
     TAILQ_HEAD(, core_arrival) arrivals; /* server: in their order */
@@ -134,12 +132,10 @@ struct core_conn {
     uint32_t block_frames; /* CONTINUATION frames of the block that comes in */
 };
 
-#define core_conn_of(base_) container_of(base_, struct core_conn, life.base)
+#define core_conn_of(life_) container_of(life_, struct core_conn, life)
 
 struct rpc_conn *core_conn_create(struct transport *t, struct net_io *io, const char *authority,
                                   bool tls, const struct rpc_conn_cb *cb, void *ud);
-bool core_conn_is_full(const struct rpc_conn *c);
-void core_conn_ping(struct rpc_conn *c);
 
 void conn_call_counted(struct core_conn *c);
 
@@ -170,43 +166,21 @@ struct core_message {
     grpc_byte_buffer *bytes;
 };
 
-/* States: running; over (the end is known; `told` once the owner knows). Owned by its owner until
- * stream_close() or the finishing slots (cb NULL), by its connection as long as conn is set, and by
- * C core as long as operations are under way. */
+/* C core has it too, as long as operations are under way. */
 struct core_stream {
-    struct rpc_stream base;
+    struct rpc_stream base; /* first */
     struct core *t;
-    struct core_conn *conn;
-    LIST_ENTRY(core_stream) entry;
     TAILQ_ENTRY(core_stream) unnamed_link, dirty_link;
     UT_hash_handle hh; /* of the connection's `named`, when id is set */
     uint32_t id;       /* 0: not known */
     bool unnamed, dirty;
     grpc_call *call;
     grpc_slice path; /* client */
-    const struct rpc_stream_cb *cb;
-    void *ud;
-    struct env_task task; /* goes on after a pause, tells writable */
-    struct env_timer deadline;
-    int64_t deadline_ns;
-    uint32_t entered;
-    bool server;
-    bool paused, delivering;
-    bool begun;             /* the first batch is given to C core */
-    bool headers_out;       /* with the first message, or the end */
-    bool headers_asked;     /* client: with the first message that is asked for */
-    bool answered;          /* client: headers came, not as the end */
-    bool refused_seen;      /* a frame said that it was not processed */
-    bool half, half_told;   /* no more messages come */
-    bool end_wanted;        /* our side ends behind what is queued */
+    bool begun;         /* the first batch is given to C core */
+    bool headers_asked; /* client: with the first message that is asked for */
+    bool refused_seen;  /* a frame said that it was not processed */
     bool end_sent;
-    bool over, told, refused;
-    bool closed_in; /* END_STREAM or RST_STREAM came */
-    int status;
-    char *text;
-    bool was_sent; /* answer of stream_is_sent() once the connection is gone */
-    int end_status; /* server: our end */
-    char *end_text;
+    bool closed_in;     /* END_STREAM or RST_STREAM came */
     uint64_t out_made;  /* bytes of `out`, seen in its DATA */
     uint64_t window;    /* that the peer has added to this stream's */
     uint64_t mark_made; /* the connection's `made` before C core had the bytes at the mark */
@@ -233,26 +207,10 @@ struct core_stream {
 
 struct rpc_stream *core_stream_open(struct rpc_conn *c, const struct rpc_call *call,
                                     const struct rpc_stream_cb *cb, void *ud);
-void core_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
-                       size_t low_mark);
-void core_stream_close(struct rpc_stream *st);
-void core_stream_wrote(struct rpc_stream *st);
-bool core_stream_is_sent(const struct rpc_stream *st);
-bool core_stream_is_answered(const struct rpc_stream *st);
-void core_stream_half_close(struct rpc_stream *st);
-void core_stream_finish(struct rpc_stream *st, int status, const char *text);
-void core_stream_abort(struct rpc_stream *st, int status, const char *text);
-void core_stream_pause(struct rpc_stream *st, bool paused);
-int64_t core_stream_deadline_ns(const struct rpc_stream *st);
-const struct net_io *core_stream_io(const struct rpc_stream *st);
 
 /* A server's stream for a call that C core has accepted; takes the call over. NULL: no memory. */
 struct core_stream *stream_accept(struct core_conn *c, grpc_call *call, gpr_timespec deadline);
 void stream_begin(struct core_stream *st);   /* what it wants of C core, from core_settle() */
 void stream_read_on(struct core_stream *st); /* asks for all messages, though it is paused */
-void stream_orphan(struct core_stream *st, const char *why); /* its connection is gone */
-void stream_drop(struct core_stream *st);                    /* the same, silently */
-/* Our own verdict about a stream that the peer thinks is running. */
-void stream_fail(struct core_stream *st, int status, const char *text);
 
 #endif

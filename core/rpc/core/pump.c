@@ -32,7 +32,7 @@ static void calm(struct core_conn *c, const char *why)
 
     if (!c->life.dead && !c->life.calmed) {
         c->life.calmed = true;
-        c->t->host->log_calm(c->t->host->io_peer(c->io), why);
+        c->t->host->log_calm(c->t->host->io_peer(c->life.io), why);
         pump_inject(c, frame, frames_make_goaway(frame, c->last_stream, ENHANCE_YOUR_CALM));
     }
 }
@@ -150,13 +150,13 @@ static void judge_stream(struct core_conn *c, struct core_stream *st)
     char text[96];
 
     if (st->bad_encoding) {
-        stream_fail(st, GRPC_INTERNAL, "RUN403 a message is compressed; expected identity");
+        stream_fail(&st->base, GRPC_INTERNAL, "RUN403 a message is compressed; expected identity");
     } else if (st->bad_bytes) {
         snprintf(text, sizeof(text), "RUN402 received message larger than max (%u vs. %u)",
                  st->bad_bytes, c->t->limits.message_max_bytes);
-        stream_fail(st, GRPC_EXHAUSTED, text);
+        stream_fail(&st->base, GRPC_EXHAUSTED, text);
     } else if (c->t->held_bytes > c->t->limits.memory_max_bytes) {
-        stream_fail(st, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
+        stream_fail(&st->base, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
     } else {
         st->bad_memory = false; /* others took theirs */
     }
@@ -164,15 +164,17 @@ static void judge_stream(struct core_conn *c, struct core_stream *st)
 
 static void pump_judge(struct core_conn *c)
 {
-    struct core_stream *st, *next;
+    struct rpc_stream *base, *next;
 
     c->judging = false;
     core_settle(c->t);
-    for (st = LIST_FIRST(&c->streams); st && !c->life.doomed; st = next) {
-        next = LIST_NEXT(st, entry);
-        if (!st->over && (st->bad_encoding || st->bad_bytes || st->bad_memory)) {
+    for (base = LIST_FIRST(&c->life.streams); base && !c->life.doomed; base = next) {
+        struct core_stream *st = core_stream_of(base);
+
+        next = LIST_NEXT(base, entry);
+        if (!base->over && (st->bad_encoding || st->bad_bytes || st->bad_memory)) {
             judge_stream(c, st);
-            next = LIST_FIRST(&c->streams); /* an owner may have closed any */
+            next = LIST_FIRST(&c->life.streams); /* an owner may have closed any */
         }
     }
 }
@@ -282,7 +284,7 @@ static void in_settings(struct core_conn *c, const struct frame *f, const unsign
 static void messages_first(struct core_stream *st)
 {
     if (st->fed_bytes > st->read_bytes) {
-        st->conn->breaks = true;
+        core_conn_of(st->base.conn)->breaks = true;
         stream_read_on(st);
     }
 }
@@ -293,14 +295,16 @@ static void in_goaway(struct core_conn *c, const struct frame *f, const unsigned
 {
     uint32_t last = len >= 4 ? frames_u32(at) & 0x7fffffff : 0;
     bool legal = f->stream == 0 && !c->in.block_open && (last == 0 || last % 2 == 1);
-    struct core_stream *st;
+    struct rpc_stream *base;
 
     if (c->server || len < 8) {
         return;
     }
-    LIST_FOREACH(st, &c->streams, entry) {
+    LIST_FOREACH(base, &c->life.streams, entry) {
+        struct core_stream *st = core_stream_of(base);
+
         if (st->id > last && !st->closed_in) {
-            st->refused_seen = legal && !st->answered;
+            st->refused_seen = legal && !st->base.answered;
             messages_first(st);
         }
     }
@@ -315,7 +319,7 @@ static void in_stream_end(struct core_conn *c, const struct frame *f, const unsi
     if (st && !st->closed_in) {
         st->closed_in = true;
         st->refused_seen = f->type == FRAME_RST_STREAM && len == 4 && !c->in.block_open &&
-                           !st->answered && frames_u32(at) == REFUSED_STREAM;
+                           !st->base.answered && frames_u32(at) == REFUSED_STREAM;
         if (f->type != FRAME_HEADERS) {
             messages_first(st);
         }
@@ -347,7 +351,7 @@ static void out_settings_ack(struct core_conn *c)
 
 bool pump_is_shut(const struct core_stream *st)
 {
-    const struct core_conn *c = st->conn;
+    const struct core_conn *c = core_conn_of(st->base.conn);
 
     return c->data_made >= c->window ||
            (st->id && !c->window_lost && st->out_made >= c->stream_window + st->window);
@@ -368,7 +372,7 @@ static void in_answer(struct core_conn *c, uint32_t id)
     struct core_stream *st = c->server ? NULL : stream_at(c, id);
 
     if (st) {
-        st->answered = true;
+        st->base.answered = true;
     }
 }
 
@@ -540,7 +544,7 @@ static void set_feeding(struct core_conn *c, bool on)
     if (c->feeding != on) {
         c->feeding = on;
         watch_near(c);
-        c->t->host->io_want_read(c->io, !on);
+        c->t->host->io_want_read(c->life.io, !on);
     }
 }
 
@@ -611,11 +615,11 @@ static bool carry_in(struct core_conn *c, const unsigned char *bytes, size_t len
  * not read is nobody's. */
 static void read_ahead(struct core_conn *c)
 {
-    struct core_stream *st;
+    struct rpc_stream *st;
 
-    LIST_FOREACH(st, &c->streams, entry) {
+    LIST_FOREACH(st, &c->life.streams, entry) {
         if (!st->server) {
-            stream_read_on(st);
+            stream_read_on(core_stream_of(st));
         }
     }
     feed_all(c);
@@ -637,13 +641,13 @@ static void peer_ended(struct core_conn *c, const char *why)
 static bool take_input(struct core_conn *c)
 {
     struct core *t = c->t;
-    ssize_t n = t->host->io_read(c->io, t->in, sizeof(t->in));
+    ssize_t n = t->host->io_read(c->life.io, t->in, sizeof(t->in));
 
     if (n == NET_AGAIN) {
         return false;
     }
     if (n <= 0) {
-        peer_ended(c, n == 0 ? "the peer closed the connection" : t->host->io_error(c->io));
+        peer_ended(c, n == 0 ? "the peer closed the connection" : t->host->io_error(c->life.io));
         return false;
     }
     life_heard(&c->life);
@@ -674,7 +678,7 @@ static void pump_write_failed(struct core_conn *c)
 {
     char why[256];
 
-    snprintf(why, sizeof(why), "%s", c->t->host->io_error(c->io));
+    snprintf(why, sizeof(why), "%s", c->t->host->io_error(c->life.io));
     while (!c->life.dead && !c->ended && take_input(c)) {
     }
     peer_ended(c, why);
@@ -686,7 +690,7 @@ static void write_peer(struct core_conn *c)
 
     while (!c->life.dead && done < c->to_peer.len) {
         struct iovec iov = { c->to_peer.data + done, c->to_peer.len - done };
-        ssize_t n = c->t->host->io_writev(c->io, &iov, 1);
+        ssize_t n = c->t->host->io_writev(c->life.io, &iov, 1);
 
         if (n == NET_AGAIN) {
             set_blocked(c, true);

@@ -38,7 +38,7 @@ static void h2_destroy(struct transport *t)
     while ((c = LIST_FIRST(&h->conns))) {
         /* Broken by core/node, if it destroyed the rpc from a callback. */
         assert(c->life.entered == 0);
-        life_close(&c->life.base);
+        rpc_conn_close(&c->life);
     }
     nghttp2_session_callbacks_del(h->callbacks);
     nghttp2_option_del(h->option);
@@ -68,42 +68,17 @@ static int h2_create(const struct rpc_transport_host *host, const struct rpc_lim
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void h2_conn_free(struct rpc_life *l)
+static void h2_conn_free(struct rpc_conn *l)
 {
-    struct h2_conn *c = container_of(l, struct h2_conn, life);
+    struct h2_conn *c = conn_of(l);
 
-    /* Broken by this room: streams end before their connection, whoever closed it. */
-    assert(LIST_EMPTY(&c->streams));
     LIST_REMOVE(c, entry);
     env_undefer(l->env, &c->flush);
     nghttp2_session_del(c->session);
-    net_io_close(c->io);
     buf_finish(&c->pending);
     free(c->authority);
     life_finish(l);
     free(c);
-}
-
-static void h2_hang_up(struct rpc_life *l)
-{
-    struct h2_conn *c = container_of(l, struct h2_conn, life);
-
-    net_io_close(c->io);
-    c->io = NULL;
-}
-
-static void end_streams(struct rpc_life *l, const char *why)
-{
-    struct h2_conn *c = container_of(l, struct h2_conn, life);
-    struct h2_stream *st;
-
-    while ((st = LIST_FIRST(&c->streams))) {
-        if (why) {
-            stream_orphan(st, why);
-        } else {
-            stream_drop(st);
-        }
-    }
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -115,7 +90,7 @@ static void h2_write_failed(struct h2_conn *c)
 {
     char why[256];
 
-    snprintf(why, sizeof(why), "%s", net_io_error(c->io));
+    snprintf(why, sizeof(why), "%s", net_io_error(c->life.io));
     while (!c->life.dead && take_input(c)) {
     }
     life_fail(&c->life, why);
@@ -128,7 +103,7 @@ static size_t write_some(struct h2_conn *c, const void *data, size_t len)
 
     while (done < len) {
         struct iovec iov = { (char *)data + done, len - done };
-        ssize_t n = net_io_writev(c->io, &iov, 1);
+        ssize_t n = net_io_writev(c->life.io, &iov, 1);
 
         if (n == NET_AGAIN) {
             c->blocked = true;
@@ -264,7 +239,7 @@ static void h2_on_writable(void *ud)
 static bool take_input(struct h2_conn *c)
 {
     struct h2 *h = c->h;
-    ssize_t n = net_io_read(c->io, h->in, sizeof(h->in));
+    ssize_t n = net_io_read(c->life.io, h->in, sizeof(h->in));
     ssize_t r;
 
     if (n == 0) {
@@ -273,7 +248,7 @@ static bool take_input(struct h2_conn *c)
     }
     if (n < 0) {
         if (n != NET_AGAIN) {
-            life_fail(&c->life, net_io_error(c->io));
+            life_fail(&c->life, net_io_error(c->life.io));
         }
         return false;
     }
@@ -307,16 +282,17 @@ static void h2_on_readable(void *ud)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static void ping(struct rpc_life *l)
+static void ping(struct rpc_conn *l, bool asked)
 {
-    struct h2_conn *c = container_of(l, struct h2_conn, life);
+    struct h2_conn *c = conn_of(l);
 
+    (void)asked;
     conn_submitted(c, nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL));
 }
 
-static void goaway(struct rpc_life *l, bool final)
+static void goaway(struct rpc_conn *l, bool final)
 {
-    struct h2_conn *c = container_of(l, struct h2_conn, life);
+    struct h2_conn *c = conn_of(l);
     static const uint8_t mark[8] = "drain";
 
     if (final) {
@@ -345,10 +321,16 @@ void conn_ids_used(struct h2_conn *c, int32_t id)
 
 static const struct net_io_cb io_cb = { h2_on_readable, h2_on_writable };
 
-static const struct rpc_life_ops life_ops = { .ping = ping,
+static bool is_full(const struct rpc_conn *l)
+{
+    return l->streams_n >= nghttp2_session_get_remote_settings(
+                               conn_of(l)->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+}
+
+static const struct rpc_life_ops life_ops = { .open = h2_stream_open,
+                                              .is_full = is_full,
+                                              .ping = ping,
                                               .goaway = goaway,
-                                              .hang_up = h2_hang_up,
-                                              .end_streams = end_streams,
                                               .free = h2_conn_free };
 
 static int h2_settle(struct h2_conn *c)
@@ -385,14 +367,14 @@ static struct rpc_conn *h2_conn_create(struct transport *t, struct net_io *io,
         net_io_close(io);
         return NULL;
     }
-    life_init(&c->life, &life_ops, &rpc_transport_nghttp2, h->env, &h->limits, !authority);
+    life_init(&c->life, &life_ops, h->env, &h->limits, !authority);
     c->life.ud = ud;
+    c->life.io = io;
+    c->life.io_close = net_io_close;
     c->h = h;
-    c->io = io;
     c->tls = tls;
     c->authority = authority ? strdup(authority) : NULL;
     c->flush.cb = on_flush;
-    LIST_INIT(&c->streams);
     LIST_INSERT_HEAD(&h->conns, c, entry);
     if (c->life.server) {
         r = nghttp2_session_server_new2(&c->session, h->callbacks, c, h->option);
@@ -406,20 +388,7 @@ static struct rpc_conn *h2_conn_create(struct transport *t, struct net_io *io,
     c->life.cb = cb;
     net_io_set(io, &io_cb, c);
     conn_touch(c);
-    return &c->life.base;
-}
-
-static bool h2_conn_is_full(const struct rpc_conn *base)
-{
-    const struct h2_conn *c = conn_of(base);
-
-    return c->life.streams_n >= nghttp2_session_get_remote_settings(
-                               c->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-}
-
-static void h2_conn_ping(struct rpc_conn *base)
-{
-    ping(life_of(base));
+    return &c->life;
 }
 
 const struct rpc_transport rpc_transport_nghttp2 = {
@@ -430,24 +399,4 @@ const struct rpc_transport rpc_transport_nghttp2 = {
     .create = h2_create,
     .destroy = h2_destroy,
     .conn_create = h2_conn_create,
-    .conn_takes_calls = life_takes_calls,
-    .conn_heard_ns = life_heard_ns,
-    .conn_is_full = h2_conn_is_full,
-    .conn_ping = h2_conn_ping,
-    .conn_break = life_break,
-    .conn_leave = life_let_go,
-    .conn_drain = life_drain,
-    .conn_close = life_close,
-    .stream_open = h2_stream_open,
-    .stream_adopt = h2_stream_adopt,
-    .stream_close = h2_stream_close,
-    .stream_wrote = h2_stream_wrote,
-    .stream_is_sent = h2_stream_is_sent,
-    .stream_is_answered = h2_stream_is_answered,
-    .stream_half_close = h2_stream_half_close,
-    .stream_finish = h2_stream_finish,
-    .stream_abort = h2_stream_abort,
-    .stream_pause = h2_stream_pause,
-    .stream_deadline_ns = h2_stream_deadline_ns,
-    .stream_io = h2_stream_io,
 };

@@ -39,10 +39,9 @@ struct h2 {
 };
 
 struct h2_conn {
-    struct rpc_life life;
+    struct rpc_conn life; /* first */
     struct h2 *h;
     LIST_ENTRY(h2_conn) entry;
-    struct net_io *io;
     nghttp2_session *session;
     char *authority; /* client */
     bool tls;
@@ -50,7 +49,6 @@ struct h2_conn {
     bool poor;     /* what it should send found no memory */
     bool flushing; /* second leg of a flush */
     bool out_full; /* `out` had no room for a frame */
-    LIST_HEAD(, h2_stream) streams;
     struct env_task flush;
     uint64_t produced; /* bytes that nghttp2 made */
     uint64_t written;  /* of these, given to the socket */
@@ -59,44 +57,20 @@ struct h2_conn {
     struct h2_head head; /* of the header block that comes in; one at a time by protocol */
 };
 
-/* States: running; over (the peer's end is known; `told` once the owner knows). Owned by its owner
- * until h2_stream_close() or the finishing functions (cb NULL), and by nghttp2 as long as conn is
- * set; freed when neither has it. */
 struct h2_stream {
-    struct rpc_stream base;
+    struct rpc_stream base; /* first */
     struct h2 *h;
-    struct h2_conn *conn;
-    LIST_ENTRY(h2_stream) entry;
-    int32_t id; /* 0: no frame may be sent on it any more */
-    const struct rpc_stream_cb *cb;
-    void *ud;
-    struct env_task task;      /* goes on after a pause, tells writable */
-    struct env_timer deadline; /* at_ns is its time */
-    int64_t deadline_ns;
-    uint32_t entered;
-    bool server;
-    bool paused, delivering;
-    bool half, half_told;   /* the peer's side is closed */
-    bool headers_in;        /* the peer's first headers came */
-    bool answered;          /* these were not the end */
-    bool headers_out;       /* server: ours went */
-    bool asleep;            /* nghttp2 waits for more to send */
-    bool end_wanted;        /* our side ends behind what is queued */
-    bool over, told, refused;
-    bool was_sent;          /* answer of h2_stream_is_sent() once the connection is gone */
-    int status; /* the peer's end */
-    char *text;
+    int32_t id;      /* 0: no frame may be sent on it any more */
+    bool headers_in; /* the peer's first headers came */
+    bool asleep;     /* nghttp2 waits for more to send */
     int http_status;
-    int end_status; /* server: our end */
-    char *end_text;
     struct buf in;
     uint32_t unconsumed; /* received, not yet given back to the peer's window */
-    size_t promised;      /* of `out`: the length of a DATA frame that is begun and not made */
-    uint64_t mark_wire;   /* in the connection's produced; 0 = not there yet */
+    uint64_t mark_wire;  /* in the connection's produced; 0 = not there yet */
 };
 
 /* The const of a pointer goes with it where a slot only looks. */
-#define conn_of(base_)   container_of(base_, struct h2_conn, life.base)
+#define conn_of(life_)   container_of(life_, struct h2_conn, life)
 #define stream_of(base_) container_of(base_, struct h2_stream, base)
 
 /* h2.c */
@@ -111,34 +85,10 @@ nghttp2_session_callbacks *recv_callbacks(void);
 
 /* h2_stream.c */
 struct h2_stream *stream_create(struct h2_conn *c, int32_t id);
-void stream_set_deadline(struct h2_stream *st, int64_t deadline_ns);
 void stream_input(struct h2_stream *st, const unsigned char *data, size_t len);
-void stream_half(struct h2_stream *st);
-/* The peer's end: trailers, a reset, the loss of the connection. The first one counts. */
-void stream_over(struct h2_stream *st, int status, const char *text, bool refused);
-/* Our own verdict about a stream that the peer thinks is running: it is reset. */
-void stream_fail(struct h2_stream *st, int status, const char *text);
-void stream_forgotten(struct h2_stream *st); /* nghttp2 has closed it */
-void stream_orphan(struct h2_stream *st, const char *why); /* its connection is gone */
-void stream_drop(struct h2_stream *st); /* the same, silently */
-ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags);
 void stream_take(struct h2_stream *st, unsigned char *to, size_t len, uint64_t produced);
-
-/* The slots of the table that are a stream's. */
 struct rpc_stream *h2_stream_open(struct rpc_conn *c, const struct rpc_call *call,
                                   const struct rpc_stream_cb *cb, void *ud);
-void h2_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
-                     size_t low_mark);
-void h2_stream_close(struct rpc_stream *st);
-void h2_stream_wrote(struct rpc_stream *st);
-bool h2_stream_is_sent(const struct rpc_stream *st);
-bool h2_stream_is_answered(const struct rpc_stream *st);
-void h2_stream_half_close(struct rpc_stream *st);
-void h2_stream_finish(struct rpc_stream *st, int status, const char *text);
-void h2_stream_abort(struct rpc_stream *st, int status, const char *text);
-void h2_stream_pause(struct rpc_stream *st, bool paused);
-int64_t h2_stream_deadline_ns(const struct rpc_stream *st);
-const struct net_io *h2_stream_io(const struct rpc_stream *st);
 /* Ends it with an HTTP status and nothing else; only before anything was sent. */
 void stream_refuse(struct h2_stream *st, const char *http_status);
 

@@ -13,7 +13,7 @@ static int calm(struct h2_conn *c, const char *why)
 
     if (!c->life.dead && !c->life.calmed) {
         c->life.calmed = true;
-        snprintf(peer, sizeof(peer), "%s", net_io_peer(c->io));
+        snprintf(peer, sizeof(peer), "%s", net_io_peer(c->life.io));
         nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
         conn_touch(c);
         rpc_log_calm(peer, why);
@@ -98,18 +98,18 @@ static void recv_on_request(struct h2_conn *c, struct h2_stream *st)
 
     st->headers_in = true;
     if (!life_serves(&c->life, (uint32_t)st->id)) {
-        h2_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
+        rpc_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
     } else if (head->too_big) {
-        h2_stream_abort(&st->base, GRPC_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
+        rpc_stream_abort(&st->base, GRPC_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
     } else if (!head->is_post) {
         stream_refuse(st, "405");
     } else if (!head->is_grpc) {
         stream_refuse(st, "415");
     } else if (head->encoded) {
-        h2_stream_abort(&st->base, GRPC_UNIMPLEMENTED, "messages are compressed; expected identity");
+        rpc_stream_abort(&st->base, GRPC_UNIMPLEMENTED, "messages are compressed; expected identity");
     } else {
         if (head->timeout_ns > 0) {
-            stream_set_deadline(st, env_now_ns(c->h->env) + head->timeout_ns);
+            stream_set_deadline(&st->base, env_now_ns(c->h->env) + head->timeout_ns);
         }
         c->life.cb->request(c->life.ud, &st->base, &head->call);
     }
@@ -119,9 +119,9 @@ static void recv_on_request(struct h2_conn *c, struct h2_stream *st)
 static void answer_is_bad(struct h2_stream *st, bool last, int status, const char *text)
 {
     if (last) {
-        stream_over(st, status, text, false);
+        stream_over(&st->base, status, text, false);
     } else {
-        stream_fail(st, status, text);
+        stream_fail(&st->base, status, text);
     }
 }
 
@@ -130,29 +130,37 @@ static void on_answer(struct h2_conn *c, struct h2_stream *st, bool last)
     const struct h2_head *head = &c->head;
     char text[64];
 
-    if (head->http_status / 100 == 1 || st->over) {
+    if (head->http_status / 100 == 1 || st->base.over) {
         return;
     }
     if (!st->headers_in) {
         st->headers_in = true;
         st->http_status = head->http_status;
-        st->answered = !last;
+        st->base.answered = !last;
     }
     if (head->too_big) {
         answer_is_bad(st, last, GRPC_EXHAUSTED, "headers of the answer are larger than 32 KiB");
     } else if (last && head->grpc_status >= 0) {
-        stream_over(st, head->grpc_status, head->message, false);
+        stream_over(&st->base, head->grpc_status, head->message, false);
     } else if (st->http_status != 200) {
         snprintf(text, sizeof(text), "HTTP status %d instead of a gRPC answer", st->http_status);
         answer_is_bad(st, last, text_status_of_http(st->http_status), text);
     } else if (last) {
-        stream_over(st, GRPC_INTERNAL, "the stream ended without grpc-status", false);
+        stream_over(&st->base, GRPC_INTERNAL, "the stream ended without grpc-status", false);
     } else if (!head->is_grpc) {
         answer_is_bad(st, last, GRPC_UNKNOWN, "the answer is not application/grpc");
     }
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
+
+static void on_half(struct h2_stream *st)
+{
+    stream_enter(&st->base);
+    st->base.half = true;
+    stream_deliver_ends(&st->base);
+    stream_leave(&st->base);
+}
 
 static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp2_frame *frame)
 {
@@ -173,7 +181,7 @@ static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp
         }
     }
     if (st && last) {
-        stream_half(st);
+        on_half(st);
     }
 }
 
@@ -182,9 +190,9 @@ static void on_data_end(struct h2_conn *c, nghttp2_session *session, int32_t id)
     struct h2_stream *st = stream_at(session, id);
 
     if (st && c->life.server) {
-        stream_half(st);
-    } else if (st && !st->over) {
-        stream_over(st, GRPC_INTERNAL, "the stream ended without grpc-status", false);
+        on_half(st);
+    } else if (st && !st->base.over) {
+        stream_over(&st->base, GRPC_INTERNAL, "the stream ended without grpc-status", false);
     }
 }
 
@@ -246,14 +254,14 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
         return 0;
     }
     st->id = 0;
-    if (!st->over) {
-        if (st->cb) { /* else nobody hears of it: a server's stream that ended well */
+    if (!st->base.over) {
+        if (st->base.cb) { /* else nobody hears of it: a server's stream that ended well */
             snprintf(text, sizeof(text), "the stream was reset: %s", nghttp2_http2_strerror(code));
         }
-        stream_over(st, text_status_of_reset(code), text, code == NGHTTP2_REFUSED_STREAM);
+        stream_over(&st->base, text_status_of_reset(code), text, code == NGHTTP2_REFUSED_STREAM);
     }
     if (!((struct h2_conn *)ud)->life.doomed) {
-        stream_forgotten(st);
+        stream_forget(&st->base);
     }
     return go_on(ud);
 }
@@ -261,18 +269,20 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int code, void *ud)
 {
     struct h2_conn *c = ud;
-    struct h2_stream *st;
+    struct rpc_stream *base;
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0;
     }
-    LIST_FOREACH(st, &c->streams, entry) {
+    LIST_FOREACH(base, &c->life.streams, entry) {
+        struct h2_stream *st = stream_of(base);
+
         if (st->id == frame->hd.stream_id) {
             nghttp2_session_set_stream_user_data(session, st->id, NULL);
             st->id = 0;
-            stream_over(st, GRPC_UNAVAILABLE, nghttp2_strerror(code), true);
+            stream_over(&st->base, GRPC_UNAVAILABLE, nghttp2_strerror(code), true);
             if (!c->life.doomed) {
-                stream_forgotten(st);
+                stream_forget(&st->base);
             }
             break;
         }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static struct fake_env *env;
-static struct rpc_life life;
+static struct rpc_conn life;
 
 static void setup(void)
 {
@@ -15,8 +15,8 @@ static void setup(void)
     static const struct rpc_limits limits;
 
     env = fake_env_create();
-    life = (struct rpc_life){ 0 };
-    life_init(&life, &none, NULL, &env->env, &limits, true);
+    life = (struct rpc_conn){ 0 };
+    life_init(&life, &none, &env->env, &limits, true);
 }
 
 static void teardown(void)
