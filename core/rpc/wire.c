@@ -8,6 +8,15 @@
 
 #include "runner.pb-c.h"
 
+/* What each entry of a map is in memory, and HttpHeader as well. */
+struct pair {
+    ProtobufCMessage base;
+    char *key;
+    char *value;
+};
+_Static_assert(sizeof(struct pair) == sizeof(HttpHeader), "as protobuf-c lays it out");
+_Static_assert(sizeof(struct header) == sizeof(struct fn_kv), "two texts each");
+
 /* ---- texts ---------------------------------------------------------------------------------- */
 
 char *wire_text(struct scratch *s, const char *text)
@@ -37,6 +46,31 @@ char *wire_text(struct scratch *s, const char *text)
     return (char *)copy;
 }
 
+void *wire_pairs_to(struct scratch *s, const struct fn_kv *kv, size_t n,
+                    const ProtobufCMessageDescriptor *type)
+{
+    struct pair **list = scratch_alloc(s, n * (sizeof(*list) + sizeof(**list)));
+    struct pair *all = list ? (struct pair *)(list + n) : NULL;
+
+    for (size_t i = 0; list && i < n; i++) {
+        all[i] = (struct pair){ PROTOBUF_C_MESSAGE_INIT(type), wire_text(s, kv[i].key),
+                                wire_text(s, kv[i].value) };
+        list[i] = &all[i];
+    }
+    return list;
+}
+
+struct fn_kv *wire_pairs_from(struct scratch *s, void *entries, size_t n)
+{
+    struct fn_kv *kv = scratch_alloc(s, n * sizeof(*kv));
+    struct pair **list = entries;
+
+    for (size_t i = 0; kv && i < n; i++) {
+        kv[i] = (struct fn_kv){ list[i]->key, list[i]->value };
+    }
+    return kv;
+}
+
 /* ---- encoding ------------------------------------------------------------------------------- */
 
 int wire_pack(const ProtobufCMessage *m, struct buf *out)
@@ -61,26 +95,17 @@ int wire_encode_try(struct scratch *s, const struct engage_try *t, struct buf *o
 {
     ClientMsg msg = CLIENT_MSG__INIT;
     TryCall call = TRY_CALL__INIT;
-    TryCall__ExtensionsEntry *entries;
 
     /* Broken by core/lb: JSON that it has written or read holds no NUL. */
     assert(strlen(t->call_json) == t->call_json_len);
     scratch_reset(s);
     call.models_call_json = wire_text(s, t->call_json);
     call.slot_hash_id = wire_text(s, t->slot_hash_id);
-    if (t->n_extensions > 0) {
-        entries = scratch_alloc(s, t->n_extensions * sizeof(*entries));
-        call.extensions = scratch_alloc(s, t->n_extensions * sizeof(*call.extensions));
-        if (!entries || !call.extensions) {
-            return FN_E_EXHAUSTED;
-        }
-        for (uint32_t i = 0; i < t->n_extensions; i++) {
-            try_call__extensions_entry__init(&entries[i]);
-            entries[i].key = wire_text(s, t->extensions[i].key);
-            entries[i].value = wire_text(s, t->extensions[i].value);
-            call.extensions[i] = &entries[i];
-        }
-        call.n_extensions = t->n_extensions;
+    call.n_extensions = t->n_extensions;
+    call.extensions = wire_pairs_to(s, t->extensions, t->n_extensions,
+                                    &try_call__extensions_entry__descriptor);
+    if (!call.extensions) {
+        return FN_E_EXHAUSTED;
     }
     msg.body_case = CLIENT_MSG__BODY_TRY;
     msg.try_ = &call;
@@ -105,23 +130,14 @@ int wire_encode_start(struct scratch *s, const struct engage_start *start, struc
     RunnerMsg msg = RUNNER_MSG__INIT;
     CallResultStart result = CALL_RESULT_START__INIT;
     HttpRespMeta http = HTTP_RESP_META__INIT;
-    HttpHeader *headers;
 
     scratch_reset(s);
     http.status_code = start->status;
-    if (start->n_headers > 0) {
-        headers = scratch_alloc(s, start->n_headers * sizeof(*headers));
-        http.headers = scratch_alloc(s, start->n_headers * sizeof(*http.headers));
-        if (!headers || !http.headers) {
-            return FN_E_EXHAUSTED;
-        }
-        for (uint32_t i = 0; i < start->n_headers; i++) {
-            http_header__init(&headers[i]);
-            headers[i].key = wire_text(s, start->headers[i].name);
-            headers[i].value = wire_text(s, start->headers[i].value);
-            http.headers[i] = &headers[i];
-        }
-        http.n_headers = start->n_headers;
+    http.n_headers = start->n_headers;
+    http.headers = wire_pairs_to(s, (const struct fn_kv *)start->headers, start->n_headers,
+                                 &http_header__descriptor);
+    if (!http.headers) {
+        return FN_E_EXHAUSTED;
     }
     result.meta_case = CALL_RESULT_START__META_HTTP;
     result.http = &http;
@@ -169,23 +185,6 @@ int wire_encode_finished(struct scratch *s, const struct engage_finished *f, str
     return wire_pack(&msg.base, out);
 }
 
-/* 0 without memory: they are left out then, as what they add is no proof of anything. */
-static size_t custom_status(struct scratch *s, const struct engage_status *st,
-                            RunnerStatus__CustomStatusEntry ***ret)
-{
-    RunnerStatus__CustomStatusEntry *all = scratch_alloc(s, st->n_custom * sizeof(*all));
-    RunnerStatus__CustomStatusEntry **list = scratch_alloc(s, st->n_custom * sizeof(*list));
-
-    for (uint32_t i = 0; all && list && i < st->n_custom; i++) {
-        runner_status__custom_status_entry__init(&all[i]);
-        all[i].key = wire_text(s, st->custom[i].key);
-        all[i].value = wire_text(s, st->custom[i].value);
-        list[i] = &all[i];
-    }
-    *ret = list;
-    return all && list ? st->n_custom : 0;
-}
-
 int wire_encode_status(struct scratch *s, const struct engage_status *st, struct buf *out)
 {
     RunnerStatus msg = RUNNER_STATUS__INIT;
@@ -210,7 +209,11 @@ int wire_encode_status(struct scratch *s, const struct engage_status *st, struct
     msg.ctrprepduration = st->ctr_prep_ns;
     msg.ctrcreateduration = st->ctr_create_ns;
     msg.initstarttime = st->init_start_ns;
-    msg.n_customstatus = custom_status(s, st, &msg.customstatus);
+    msg.customstatus = wire_pairs_to(s, st->custom, st->n_custom,
+                                     &runner_status__custom_status_entry__descriptor);
+    if (msg.customstatus) { /* else they are left out: what they add is no proof of anything */
+        msg.n_customstatus = st->n_custom;
+    }
     return wire_pack(&msg.base, out);
 }
 
@@ -247,26 +250,14 @@ static struct wire_data data_of(const DataFrame *f)
 
 static bool decode_try(struct scratch *s, const TryCall *call, struct engage_try *ret)
 {
-    struct fn_kv *kv = NULL;
-
-    if (call->n_extensions > 0) {
-        kv = scratch_alloc(s, call->n_extensions * sizeof(*kv));
-        if (!kv) {
-            return false;
-        }
-        for (size_t i = 0; i < call->n_extensions; i++) {
-            kv[i].key = call->extensions[i]->key;
-            kv[i].value = call->extensions[i]->value;
-        }
-    }
     *ret = (struct engage_try){
         .call_json = call->models_call_json,
         .call_json_len = strlen(call->models_call_json),
         .slot_hash_id = call->slot_hash_id,
-        .extensions = kv,
+        .extensions = wire_pairs_from(s, call->extensions, call->n_extensions),
         .n_extensions = (uint32_t)call->n_extensions,
     };
-    return true;
+    return ret->extensions != NULL;
 }
 
 int wire_decode_config(struct scratch *s, const void *data, size_t len, struct fn_kv **ret,
@@ -274,17 +265,10 @@ int wire_decode_config(struct scratch *s, const void *data, size_t len, struct f
 {
     enum wire_kind kind;
     ConfigMsg *msg = wire_unpack(s, data, len, &config_msg__descriptor, &kind);
-    struct fn_kv *keys = msg ? scratch_alloc(s, (msg->n_config + 1) * sizeof(*keys)) : NULL;
 
-    if (!keys) {
-        return !msg && kind == WIRE_BAD ? FN_E_INVALID : FN_E_EXHAUSTED;
-    }
-    for (size_t i = 0; i < msg->n_config; i++) {
-        keys[i] = (struct fn_kv){ msg->config[i]->key, msg->config[i]->value };
-    }
-    *ret = keys;
-    *ret_n = (uint32_t)msg->n_config;
-    return 0;
+    *ret = msg ? wire_pairs_from(s, msg->config, msg->n_config) : NULL;
+    *ret_n = msg ? (uint32_t)msg->n_config : 0;
+    return *ret ? 0 : !msg && kind == WIRE_BAD ? FN_E_INVALID : FN_E_EXHAUSTED;
 }
 
 void wire_decode_client(struct scratch *s, const void *data, size_t len,
@@ -305,27 +289,16 @@ void wire_decode_client(struct scratch *s, const void *data, size_t len,
 
 static bool decode_start(struct scratch *s, const CallResultStart *start, struct engage_start *ret)
 {
-    struct header *headers;
+    const HttpRespMeta *http = start->http;
 
     *ret = (struct engage_start){ 0 };
     if (start->meta_case != CALL_RESULT_START__META_HTTP) {
         return true;
     }
-    ret->status = start->http->status_code;
-    if (start->http->n_headers == 0) {
-        return true;
-    }
-    headers = scratch_alloc(s, start->http->n_headers * sizeof(*headers));
-    if (!headers) {
-        return false;
-    }
-    for (size_t i = 0; i < start->http->n_headers; i++) {
-        headers[i].name = start->http->headers[i]->key;
-        headers[i].value = start->http->headers[i]->value;
-    }
-    ret->headers = headers;
-    ret->n_headers = (uint32_t)start->http->n_headers;
-    return true;
+    ret->status = http->status_code;
+    ret->headers = (const struct header *)wire_pairs_from(s, http->headers, http->n_headers);
+    ret->n_headers = (uint32_t)http->n_headers;
+    return ret->headers != NULL;
 }
 
 static void decode_finished(const CallFinished *f, struct engage_finished *ret)

@@ -60,6 +60,10 @@ enum wire_kind {
 /* For wire.c and wire_logs.c. Text itself, or each of its bytes as a Latin-1 character; never
  * NULL. */
 char *wire_text(struct scratch *s, const char *text);
+/* Pairs of texts as the entries of a map, of n of them, and back. NULL: no memory. */
+void *wire_pairs_to(struct scratch *s, const struct fn_kv *kv, size_t n,
+                    const ProtobufCMessageDescriptor *type);
+struct fn_kv *wire_pairs_from(struct scratch *s, void *entries, size_t n);
 /* Appends the message behind its prefix: a byte for "not compressed" and the length. */
 int wire_pack(const ProtobufCMessage *m, struct buf *out);
 /* For wire.c: the bytes in a CallFinished, in the scratch; of any bytes. */

@@ -108,22 +108,13 @@ int wire_encode_logs_start(struct scratch *s, const struct fn_kv *keys, uint32_t
 {
     LogRequestMsg msg = LOG_REQUEST_MSG__INIT;
     LogRequestMsg__Start start = LOG_REQUEST_MSG__START__INIT;
-    LogRequestMsg__Start__ConfigEntry *entries, **list;
 
     scratch_reset(s);
-    entries = scratch_alloc(s, n * sizeof(*entries));
-    list = scratch_alloc(s, n * sizeof(*list));
-    if (!entries || !list) {
+    start.n_config = n;
+    start.config = wire_pairs_to(s, keys, n, &log_request_msg__start__config_entry__descriptor);
+    if (!start.config) {
         return FN_E_EXHAUSTED;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        log_request_msg__start__config_entry__init(&entries[i]);
-        entries[i].key = wire_text(s, keys[i].key);
-        entries[i].value = wire_text(s, keys[i].value);
-        list[i] = &entries[i];
-    }
-    start.config = list;
-    start.n_config = n;
     msg.body_case = LOG_REQUEST_MSG__BODY_START;
     msg.start = &start;
     return wire_pack(&msg.base, out);
@@ -141,17 +132,6 @@ int wire_encode_logs_ack(struct buf *out)
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-static bool decode_keys(struct scratch *s, const LogRequestMsg__Start *start,
-                        struct wire_logs_msg *ret)
-{
-    ret->keys = scratch_alloc(s, (start->n_config + 1) * sizeof(*ret->keys));
-    for (size_t i = 0; ret->keys && i < start->n_config; i++) {
-        ret->keys[i] = (struct fn_kv){ start->config[i]->key, start->config[i]->value };
-    }
-    ret->n = (uint32_t)start->n_config;
-    return ret->keys != NULL;
-}
-
 void wire_decode_logs(struct scratch *s, const void *data, size_t len, struct wire_logs_msg *ret)
 {
     LogRequestMsg *msg = wire_unpack(s, data, len, &log_request_msg__descriptor, &ret->kind);
@@ -160,7 +140,9 @@ void wire_decode_logs(struct scratch *s, const void *data, size_t len, struct wi
         return;
     }
     if (msg->body_case == LOG_REQUEST_MSG__BODY_START) {
-        ret->kind = decode_keys(s, msg->start, ret) ? WIRE_LOGS_START : WIRE_TOO_MUCH;
+        ret->n = (uint32_t)msg->start->n_config;
+        ret->keys = wire_pairs_from(s, msg->start->config, ret->n);
+        ret->kind = ret->keys ? WIRE_LOGS_START : WIRE_TOO_MUCH;
     } else if (msg->body_case == LOG_REQUEST_MSG__BODY_ACK ||
                msg->body_case == LOG_REQUEST_MSG__BODY_READY) {
         ret->kind = WIRE_LOGS_MORE;
