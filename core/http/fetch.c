@@ -12,12 +12,10 @@
 #include <sys/un.h>
 
 #define KEPT_CONNECTIONS_MAX 4
-#define ANSWER_FIRST_BYTES   4096
 
 /* The answer while it grows. */
 struct answer {
-    char *data;
-    size_t len, cap, max;
+    struct buf body;
     bool too_long, no_memory;
 };
 
@@ -212,30 +210,18 @@ int fetch_failure(CURL *easy, CURLcode code, const char *detail, const struct fn
 static size_t fetch_on_body(char *data, size_t one, size_t n, void *ud)
 {
     struct answer *a = ud;
-    size_t cap;
-    char *more;
 
     (void)one;
-    if (n > a->max - a->len) {
-        a->too_long = true;
-        return 0;
-    }
-    if (a->len + n + 1 > a->cap) {
-        cap = a->cap ? a->cap : ANSWER_FIRST_BYTES;
-        while (cap < a->len + n + 1) {
-            cap *= 2;
-        }
-        more = realloc(a->data, cap);
-        if (!more) {
-            a->no_memory = true;
-            return 0;
-        }
-        a->data = more;
-        a->cap = cap;
-    }
-    memcpy(a->data + a->len, data, n);
-    a->len += n;
-    return n;
+    a->too_long = n > a->body.limit - a->body.len;
+    a->no_memory = !a->too_long && buf_add(&a->body, data, n) < 0;
+    return a->too_long || a->no_memory ? 0 : n;
+}
+
+static void handle_destroy(struct fetch_handle *h)
+{
+    curl_easy_cleanup(h->easy);
+    curl_multi_cleanup(h->multi);
+    free(h);
 }
 
 static struct fetch_handle *handle_take(struct fetch *f)
@@ -259,20 +245,11 @@ static struct fetch_handle *handle_take(struct fetch *f)
     h->easy = curl_easy_init();
     h->multi = curl_multi_init();
     if (!h->easy || !h->multi) {
-        curl_easy_cleanup(h->easy);
-        curl_multi_cleanup(h->multi);
-        free(h);
+        handle_destroy(h);
         return NULL;
     }
     curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS_MAX);
     return h;
-}
-
-static void handle_destroy(struct fetch_handle *h)
-{
-    curl_easy_cleanup(h->easy);
-    curl_multi_cleanup(h->multi);
-    free(h);
 }
 
 static void handle_give(struct fetch *f, struct fetch_handle *h)
@@ -340,21 +317,21 @@ static int fetch_judge(struct fetch_handle *h, CURLcode code, struct answer *a,
 
     if (a->too_long) {
         return err_set(reterr, FN_E_EXHAUSTED, "%.100s: answer is longer than %zu bytes",
-                       rq->unix_path ? rq->unix_path : rq->url, a->max);
+                       rq->unix_path ? rq->unix_path : rq->url, a->body.limit);
     }
-    if (a->no_memory || (!a->data && !(a->data = calloc(1, 1)))) {
+    if (a->no_memory || !buf_reserve(&a->body, 0)) { /* an empty one is the caller's to free, too */
         return err_set(reterr, FN_E_EXHAUSTED, "fn.http: out of memory");
     }
     if (code != CURLE_OK) {
         return fetch_failure(h->easy, code, h->detail, rq, reterr);
     }
     curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
-    a->data[a->len] = '\0';
+    a->body.data[a->body.len] = '\0';
     ret->size = sizeof(*ret);
     ret->status = (uint32_t)status;
-    ret->body = a->data;
-    ret->body_len = a->len;
-    a->data = NULL;
+    ret->body = a->body.data;
+    ret->body_len = a->body.len;
+    a->body = BUF_INIT(0);
     return 0;
 }
 
@@ -362,7 +339,7 @@ static int fetch_run(struct fetch *f, struct fetch_handle *h, struct fn_op *op,
                      const struct fn_http_request *rq, struct fn_http_answer *ret,
                      struct fn_error *reterr)
 {
-    struct answer a = { .max = rq->answer_max ? rq->answer_max : FETCH_ANSWER_MAX };
+    struct answer a = { .body.limit = rq->answer_max ? rq->answer_max : FETCH_ANSWER_MAX };
     int64_t left_ms = time_left_ms(f, op, rq->timeout_ms);
     struct curl_slist *headers = NULL;
     CURLcode code = CURLE_OK;
@@ -392,7 +369,7 @@ static int fetch_run(struct fetch *f, struct fetch_handle *h, struct fn_op *op,
         curl_multi_remove_handle(h->multi, h->easy);
     }
     curl_slist_free_all(headers);
-    free(a.data);
+    buf_finish(&a.body);
     return r;
 }
 
@@ -412,17 +389,11 @@ int fetch_ask(struct fetch *f, struct fn_op *op, const struct fn_http_request *r
     }
     r = fetch_run(f, h, op, rq, ret, reterr);
     curl_easy_getinfo(h->easy, CURLINFO_RETRY_AFTER, &retry_s);
-    *ret_retry_after_s = retry_s > 0 && retry_s < UINT32_MAX ? (uint32_t)retry_s : 0;
+    if (ret_retry_after_s) {
+        *ret_retry_after_s = retry_s > 0 && retry_s < UINT32_MAX ? (uint32_t)retry_s : 0;
+    }
     handle_give(f, h);
     return r;
-}
-
-int fetch_exchange(struct fetch *f, struct fn_op *op, const struct fn_http_request *rq,
-                   struct fn_http_answer *ret, struct fn_error *reterr)
-{
-    uint32_t retry_after_s;
-
-    return fetch_ask(f, op, rq, ret, &retry_after_s, reterr);
 }
 
 void fetch_free_answer(struct fn_http_answer *given)
@@ -463,7 +434,7 @@ static int if_exchange(const struct fn_host *host, struct fn_op *op,
                        r < 0 ? "request" : "answer");
     }
     begun_ns = env_now_ns(f->env);
-    r = fetch_exchange(f, op, &known, &got, reterr);
+    r = fetch_ask(f, op, &known, &got, NULL, reterr);
     if (f->seen && r != FN_E_INVALID) {
         f->seen(&known, r, got.status, env_now_ns(f->env) - begun_ns);
     }

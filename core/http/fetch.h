@@ -40,8 +40,8 @@ void fetch_watch(struct fetch *f, void (*seen)(const struct fn_http_request *rq,
 /* Closes every stream of an instance that is being destroyed. [init] */
 void fetch_close_all(struct fetch *f, const struct fn_host *host);
 
-/* [worker] The same exchange for the node itself; op may be NULL. *ret_retry_after_s: what the
- * answer says of when to come again, 0 = nothing. */
+/* [worker] The same exchange for the node itself; op may be NULL. *ret_retry_after_s (NULL ok):
+ * what the answer says of when to come again, 0 = nothing. */
 int fetch_ask(struct fetch *f, struct fn_op *op, const struct fn_http_request *rq,
               struct fn_http_answer *ret, uint32_t *ret_retry_after_s, struct fn_error *reterr);
 void fetch_free_answer(struct fn_http_answer *given);

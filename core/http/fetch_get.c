@@ -42,7 +42,7 @@ static void get_run(struct env_work *w, struct fn_op *op)
     for (int attempt = 0;; attempt++) {
         fetch_free_answer(&g->answer);
         g->err = ERR_INIT;
-        g->r = fetch_exchange(g->fetch, op, &rq, &g->answer, &g->err);
+        g->r = fetch_ask(g->fetch, op, &rq, &g->answer, NULL, &g->err);
         if ((g->r == 0 && g->answer.status < 500) || g->r == FN_E_CANCELLED ||
             g->r == FN_E_INVALID || g->r == FN_E_EXHAUSTED ||
             attempt + 1 == FETCH_GET_TRIES_MAX) {

@@ -44,10 +44,6 @@ void fetch_tls_setup(CURL *easy, const struct fn_http_request *rq);
 int fetch_tls_failure(CURL *easy, CURLcode code, const char *why, const struct fn_http_request *rq,
                       struct fn_error *reterr);
 
-/* What the exchange of fn.http does; op may be NULL. */
-int fetch_exchange(struct fetch *f, struct fn_op *op, const struct fn_http_request *rq,
-                   struct fn_http_answer *ret, struct fn_error *reterr);
-
 int fetch_streams_create(struct env *env, struct fetch_streams **ret, struct fn_error *reterr);
 void fetch_streams_destroy(struct fetch_streams *s);
 int fetch_stream_open(struct fetch_streams *s, const struct fn_host *host,

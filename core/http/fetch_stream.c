@@ -10,6 +10,7 @@
 #include <http/fetch_int.h>
 
 #include <assert.h>
+#include <base/arena.h>
 #include <base/table.h>
 #include <loop/thread.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ struct stream {
     struct fn_http_stream_cb cb;
     void *ud;
     struct fn_http_request rq; /* deep copy */
-    char **headers;
+    struct arena arena;        /* of that */
     int64_t first_byte_ns; /* 0 = no limit */
     /* thread only: */
     struct fetch_streams *all;
@@ -60,17 +61,7 @@ static void stream_free(struct stream *s)
         curl_easy_cleanup(s->easy);
     }
     curl_slist_free_all(s->list);
-    for (char **h = s->headers; h && *h; h++) {
-        free(*h);
-    }
-    free(s->headers);
-    free((void *)(uintptr_t)s->rq.method);
-    free((void *)(uintptr_t)s->rq.url);
-    free((void *)(uintptr_t)s->rq.unix_path);
-    free((void *)(uintptr_t)s->rq.body);
-    free((void *)(uintptr_t)s->rq.tls_ca);
-    free((void *)(uintptr_t)s->rq.tls_cert);
-    free((void *)(uintptr_t)s->rq.tls_key);
+    arena_finish(&s->arena);
     free(s);
 }
 
@@ -241,58 +232,46 @@ static int fetch_stream_start_thread(struct fetch_streams *all)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static int copy_headers(struct stream *s, const char *const *headers)
+static const char *copied(struct arena *a, const char *text)
 {
-    size_t n = 0;
-
-    while (headers && headers[n]) {
-        n++;
-    }
-    s->headers = calloc(n + 1, sizeof(*s->headers));
-    if (!s->headers) {
-        return FN_E_EXHAUSTED;
-    }
-    for (size_t i = 0; i < n; i++) {
-        s->headers[i] = strdup(headers[i]);
-        if (!s->headers[i]) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    s->rq.headers = (const char *const *)s->headers;
-    return 0;
+    return text ? arena_strdup(a, text) : NULL;
 }
 
 /* false: no memory for it */
-static bool copy_text(const char **to, const char *from)
+static bool request_copy(struct arena *a, const struct fn_http_request *rq,
+                         struct fn_http_request *ret)
 {
-    *to = from ? strdup(from) : NULL;
-    return !from || *to;
+    const char **headers;
+    size_t n = 0;
+
+    while (rq->headers && rq->headers[n]) {
+        n++;
+    }
+    headers = arena_alloc(a, (n + 1) * sizeof(*headers));
+    for (size_t i = 0; headers && i < n; i++) {
+        headers[i] = arena_strdup(a, rq->headers[i]);
+    }
+    *ret = (struct fn_http_request){ .size = sizeof(*ret),
+                                     .method = copied(a, rq->method),
+                                     .url = copied(a, rq->url),
+                                     .unix_path = copied(a, rq->unix_path),
+                                     .headers = headers,
+                                     .body = arena_strndup(a, rq->body ? rq->body : "",
+                                                           rq->body_len),
+                                     .body_len = rq->body_len,
+                                     .tls_ca = copied(a, rq->tls_ca),
+                                     .tls_cert = copied(a, rq->tls_cert),
+                                     .tls_key = copied(a, rq->tls_key) };
+    return !a->failed;
 }
 
 static struct stream *stream_copy(const struct fn_http_request *rq)
 {
     struct stream *s = calloc(1, sizeof(*s));
-    void *body;
 
-    if (!s) {
-        return NULL;
-    }
-    s->rq = (struct fn_http_request){ .size = sizeof(s->rq), .body_len = rq->body_len };
-    if (!copy_text(&s->rq.method, rq->method) || !copy_text(&s->rq.url, rq->url) ||
-        !copy_text(&s->rq.unix_path, rq->unix_path) || !copy_text(&s->rq.tls_ca, rq->tls_ca) ||
-        !copy_text(&s->rq.tls_cert, rq->tls_cert) || !copy_text(&s->rq.tls_key, rq->tls_key) ||
-        copy_headers(s, rq->headers) < 0) {
+    if (s && !request_copy(&s->arena, rq, &s->rq)) {
         stream_free(s);
         return NULL;
-    }
-    if (rq->body_len > 0) {
-        body = malloc(rq->body_len);
-        if (!body) {
-            stream_free(s);
-            return NULL;
-        }
-        memcpy(body, rq->body, rq->body_len);
-        s->rq.body = body;
     }
     return s;
 }

@@ -179,7 +179,7 @@ static int exchange(struct fn_http_request rq)
     rq.unix_path = rq.unix_path ? rq.unix_path : server.path;
     err = ERR_INIT;
     memset(&answer, 0, sizeof(answer));
-    return fetch_exchange(fetch, NULL, &rq, &answer, &err);
+    return fetch_ask(fetch, NULL, &rq, &answer, NULL, &err);
 }
 
 #define RQ(...) ((struct fn_http_request){ .size = 0, ##__VA_ARGS__ })
@@ -368,7 +368,7 @@ static void job_run(struct env_work *w, struct fn_op *op)
                                   .unix_path = server.path };
     struct fn_http_answer a;
 
-    j->r = fetch_exchange(fetch, op, &rq, &a, NULL);
+    j->r = fetch_ask(fetch, op, &rq, &a, NULL, NULL);
 }
 
 static void job_done(struct env_work *w)
