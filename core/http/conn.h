@@ -38,7 +38,7 @@ struct conn {
     struct http_server *s;
     TAILQ_ENTRY(conn) link;
     struct turn turn;
-    struct peer_count *peer_count; /* NULL for unix sockets */
+    struct visitor *peer_count; /* NULL for unix sockets */
     struct env_timer timer;
     struct env_task later;
     enum conn_state state;
@@ -68,10 +68,10 @@ struct conn {
 
 /* server_conn.c */
 /* Takes the descriptor; closes it when out of memory. */
-void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count);
+void conn_create(struct http_server *s, int fd, const char *peer, struct visitor *peer_count);
 void conn_begin(struct conn *c); /* waits for its first request */
 /* Another protocol takes the stream and what is counted; c is gone. */
-void conn_hand_over(struct conn *c, struct net_io **ret_io, struct peer_count **ret_peer_count);
+void conn_hand_over(struct conn *c, struct net_io **ret_io, struct visitor **ret_peer_count);
 void conn_drain(struct conn *c);   /* nothing runs on it: closes now, or when no request comes */
 void conn_destroy(struct conn *c); /* closes; a running request is not told */
 void conn_gone(struct conn *c);    /* closes and tells the handler */

@@ -135,7 +135,7 @@ bool client_behind(const struct http_server *s, const struct headers *h, struct 
     return false;
 }
 
-void client_name(const struct http_server *s, const struct net_io *io, const struct peer_count *p,
+void client_name(const struct http_server *s, const struct net_io *io, const struct visitor *p,
                  struct request *q)
 {
     struct net_address client;

@@ -53,7 +53,7 @@ void log_gated(struct http_server *s, struct log_gate *g, const char *text, cons
 
 /* Whether one more of this address, which is counted already, is too many. A proxy that nobody
  * named is told before. */
-static bool has_too_many(struct http_server *s, const struct peer_count *p, const char *peer)
+static bool has_too_many(struct http_server *s, const struct visitor *p, const char *peer)
 {
     int64_t max = s->config.limits.connections_per_ip_max;
 
@@ -75,7 +75,7 @@ static bool has_too_many(struct http_server *s, const struct peer_count *p, cons
 
 void server_admit_client(struct http_server *s, int fd, const struct sockaddr_storage *addr)
 {
-    struct peer_count *p = NULL;
+    struct visitor *p = NULL;
     char peer[64];
 
     net_peer_text((const struct sockaddr *)addr, peer, sizeof(peer));
@@ -83,7 +83,7 @@ void server_admit_client(struct http_server *s, int fd, const struct sockaddr_st
         p = peer_count_take(s, (const struct sockaddr *)addr);
         if (!p || has_too_many(s, p, peer)) {
             turn_away(s, fd, 429, "HTTP116 too many connections from this address");
-            peer_count_release(s, p);
+            visitor_leave(p);
             return;
         }
     }
@@ -97,7 +97,7 @@ static bool has_no_room(const struct http_server *s)
     return max && s->conns_n + s->introductions_n + s->beside_n >= max;
 }
 
-bool server_admit_beside(struct http_server *s, struct peer_count *p, const char *peer,
+bool server_admit_beside(struct http_server *s, struct visitor *p, const char *peer,
                          struct refusal *r)
 {
     if (has_no_room(s)) {
@@ -117,7 +117,7 @@ bool server_admit_beside(struct http_server *s, struct peer_count *p, const char
     return true;
 }
 
-void server_leave_beside(struct http_server *s, struct peer_count *p)
+void server_leave_beside(struct http_server *s, struct visitor *p)
 {
     s->beside_n--;
     if (p) {
@@ -235,11 +235,11 @@ static void on_accept(struct loop_fd *w, uint32_t events)
     }
 }
 
-void server_conn_closed(struct http_server *s, struct peer_count *p)
+void server_conn_closed(struct http_server *s, struct visitor *p)
 {
     s->conns_n--;
     metric_add(s->counts.open, -1);
-    peer_count_release(s, p);
+    visitor_leave(p);
     if (s->reserve_fd < 0) {
         s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }

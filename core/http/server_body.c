@@ -86,7 +86,7 @@ void refuse_late(struct refusal *r, const char *what, int64_t limit_ns)
 
 /* ---- bodies --------------------------------------------------------------------------------- */
 
-bool intake_begin(struct http_server *s, struct intake *in, struct peer_count *p, uint64_t length,
+bool intake_begin(struct http_server *s, struct intake *in, struct visitor *p, uint64_t length,
                   int64_t *ret_look_ns, struct refusal *r)
 {
     const struct http_limits *limits = &s->config.limits;
@@ -128,7 +128,7 @@ bool intake_add(struct http_server *s, struct intake *in, struct body *b, const 
     } else if (e < 0) {
         refuse_for_memory(r);
     } else if (in->peer_count) {
-        in->peer_count->body_bytes += len;
+        in->peer_count->holds += len;
         in->counted += len;
     }
     return e == 0;
@@ -157,7 +157,7 @@ int64_t intake_look(struct http_server *s, const struct intake *in, const struct
 void intake_end(struct intake *in)
 {
     if (in->peer_count) {
-        in->peer_count->body_bytes -= in->counted;
+        in->peer_count->holds -= in->counted;
     }
     in->counted = 0;
 }

@@ -752,7 +752,7 @@ void conn_begin(struct conn *c)
     set_deadline(c, after(c, c->s->config.limits.header_timeout_ns));
 }
 
-void conn_hand_over(struct conn *c, struct net_io **ret_io, struct peer_count **ret_peer_count)
+void conn_hand_over(struct conn *c, struct net_io **ret_io, struct visitor **ret_peer_count)
 {
     *ret_io = c->io;
     *ret_peer_count = c->peer_count;
@@ -761,14 +761,14 @@ void conn_hand_over(struct conn *c, struct net_io **ret_io, struct peer_count **
     free(c);
 }
 
-void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count)
+void conn_create(struct http_server *s, int fd, const char *peer, struct visitor *peer_count)
 {
     struct conn *c = calloc(1, sizeof(*c));
     struct net_io *io;
 
     if (net_io_create(s->loop, fd, peer, &io, NULL) < 0) {
         free(c);
-        peer_count_release(s, peer_count);
+        visitor_leave(peer_count);
         return;
     }
     if (!c) {
@@ -795,5 +795,5 @@ void conn_create(struct http_server *s, int fd, const char *peer, struct peer_co
 fail:
     net_io_close(io);
     free(c);
-    peer_count_release(s, peer_count);
+    visitor_leave(peer_count);
 }

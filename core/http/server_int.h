@@ -28,6 +28,7 @@
 #include <net/io.h>
 #include <net/network.h>
 #include <net/port_counts.h>
+#include <net/visitors.h>
 #include <sys/uio.h>
 
 #define SCRATCH_BYTES  65536
@@ -46,7 +47,6 @@
 
 struct conn;
 struct mux_stream;
-struct peer_count;
 struct request;
 
 /* How a protocol carries an answer; see http_answer() and its kin, which call these. */
@@ -66,7 +66,7 @@ struct http_protocol {
     void *(*open)(struct http_server *s);
     void (*close)(void *part); /* ends its connections and tells handlers */
     /* Takes io and peer_count of a connection whose handshake chose it. */
-    void (*adopt)(void *part, struct net_io *io, struct peer_count *peer_count, bool stranger);
+    void (*adopt)(void *part, struct net_io *io, struct visitor *peer_count, bool stranger);
     void (*drain)(void *part);            /* s->draining is set */
     bool (*is_calm)(const void *part);    /* nothing that is to be served can come any more */
 };
@@ -92,15 +92,6 @@ struct request {
     int64_t left; /* bytes that Content-Length still promises; < 0 = no promise */
 };
 
-/* The connections of one address; of IPv6 it is the first half, which is what one customer has. */
-struct peer_count {
-    struct net_address address;
-    uint32_t n; /* connections, and requests that run beside another one on the same */
-    bool is_proxy; /* of http.proxies: many clients, who are not told apart */
-    uint64_t body_bytes; /* of bodies that are not complete */
-    UT_hash_handle hh;
-};
-
 /* A place in the ring of those who have read more than they were served. */
 struct turn {
     TAILQ_ENTRY(turn) link;
@@ -110,7 +101,7 @@ struct turn {
 
 /* A body while it comes, and what it takes. */
 struct intake {
-    struct peer_count *peer_count; /* NULL for unix sockets */
+    struct visitor *peer_count; /* NULL for unix sockets */
     uint64_t counted;    /* bytes of it that peer_count has */
     int64_t deadline_ns; /* INT64_MAX = none */
 };
@@ -135,7 +126,7 @@ struct http_server {
     struct port_counts counts;
     uint32_t beside_n; /* requests that run beside another one of their connection */
     void *h2; /* config.h2's part; NULL: HTTP/1.1 alone */
-    struct peer_count *peers;
+    struct visitors peers; /* each holds bytes of bodies that are not complete */
     struct net_network *proxies; /* of config.limits.proxies */
     uint32_t proxies_n;
     const char *client_header; /* in which they name their client, or NULL */
@@ -158,11 +149,11 @@ struct http_server {
 void server_admit_client(struct http_server *s, int fd, const struct sockaddr_storage *addr);
 /* One more request beside those that run on its connection already: it counts as a connection of
  * its own would. false: refused. */
-bool server_admit_beside(struct http_server *s, struct peer_count *p, const char *peer,
+bool server_admit_beside(struct http_server *s, struct visitor *p, const char *peer,
                          struct refusal *r);
-void server_leave_beside(struct http_server *s, struct peer_count *p);
+void server_leave_beside(struct http_server *s, struct visitor *p);
 /* A connection is gone, and its descriptor is free. */
-void server_conn_closed(struct http_server *s, struct peer_count *p);
+void server_conn_closed(struct http_server *s, struct visitor *p);
 /* An answer in plain text to a connection that gets no struct request; what the client sent is read
  * and thrown away: closing over unread input would turn the answer into a reset. */
 void server_send_last(struct http_server *s, int fd, const struct buf *answer);
@@ -174,10 +165,9 @@ void log_gated(struct http_server *s, struct log_gate *g, const char *text, cons
 int peers_set_proxies(struct http_server *s); /* those of its limits */
 bool peers_is_proxy(const struct http_server *s, const struct net_address *a);
 /* One more connection of this address; NULL: no memory. */
-struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr *addr);
-void peer_count_release(struct http_server *s, struct peer_count *p); /* NULL ok */
+struct visitor *peer_count_take(struct http_server *s, const struct sockaddr *addr);
 /* Whether connections of this address may bring so many more bytes of bodies. */
-bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uint64_t bytes);
+bool peer_may_bring(const struct http_server *s, const struct visitor *p, uint64_t bytes);
 
 /* server_body.c */
 /* NULL: no memory. */
@@ -189,7 +179,7 @@ void refuse_for_memory(struct refusal *r);
 void refuse_stranger(struct refusal *r); /* its certificate names no peer */
 /* A body of `length` bytes, 0 where that is not known, begins to come; ret_look_ns: when to look at
  * its time first. false: refused. */
-bool intake_begin(struct http_server *s, struct intake *in, struct peer_count *p, uint64_t length,
+bool intake_begin(struct http_server *s, struct intake *in, struct visitor *p, uint64_t length,
                   int64_t *ret_look_ns, struct refusal *r);
 /* The next bytes of b; `promised`: intake_begin() knew the length. false: refused. */
 bool intake_add(struct http_server *s, struct intake *in, struct body *b, const char *data,
@@ -207,7 +197,7 @@ void client_header_set(struct http_server *s, const char *word); /* http.client_
 /* Whom a request came from, that one of our proxies brought; false: it does not say. */
 bool client_behind(const struct http_server *s, const struct headers *h, struct net_address *ret);
 /* Sets who is told in logs, and whom limits per address hold. */
-void client_name(const struct http_server *s, const struct net_io *io, const struct peer_count *p,
+void client_name(const struct http_server *s, const struct net_io *io, const struct visitor *p,
                  struct request *q);
 
 /* introduction.c */

@@ -32,43 +32,22 @@ bool peers_is_proxy(const struct http_server *s, const struct net_address *a)
     return false;
 }
 
-struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr *addr)
+struct visitor *peer_count_take(struct http_server *s, const struct sockaddr *addr)
 {
-    struct net_address key = net_address_of(addr);
-    bool proxy = peers_is_proxy(s, &key);
-    struct peer_count *p;
+    struct net_address own = net_address_of(addr);
+    bool proxy = peers_is_proxy(s, &own);
+    struct visitor *p = visitor_come(&s->peers, proxy ? own : net_customer(own));
 
-    key = proxy ? key : net_customer_of(addr);
-    HASH_FIND(hh, s->peers, &key, sizeof(key), p);
-    if (!p) {
-        p = calloc(1, sizeof(*p));
-        if (!p) {
-            return NULL;
-        }
-        p->address = key;
-        HASH_ADD(hh, s->peers, address, sizeof(key), p);
-        if (!table_has(p)) {
-            free(p);
-            return NULL;
-        }
+    if (p) {
+        p->is_proxy = proxy;
     }
-    p->is_proxy = proxy;
-    p->n++;
     return p;
 }
 
-void peer_count_release(struct http_server *s, struct peer_count *p)
-{
-    if (p && --p->n == 0) {
-        HASH_DEL(s->peers, p);
-        free(p);
-    }
-}
-
-bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uint64_t bytes)
+bool peer_may_bring(const struct http_server *s, const struct visitor *p, uint64_t bytes)
 {
     const struct budget *b = s->config.bodies;
 
     return !b || !p || p->is_proxy ||
-           share_allows(b->limit_bytes, b->used_bytes, p->body_bytes, bytes);
+           share_allows(b->limit_bytes, b->used_bytes, p->holds, bytes);
 }

@@ -20,7 +20,7 @@ static void speak(struct conn *c)
 {
     struct http_server *s = c->s;
     bool stranger = c->stranger;
-    struct peer_count *peer_count;
+    struct visitor *peer_count;
     struct net_io *io;
 
     if (!s->h2 || !net_io_chose(c->io, s->config.h2->alpn)) {

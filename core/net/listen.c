@@ -94,7 +94,7 @@ static void arriving_free(struct arriving *a)
 {
     TAILQ_REMOVE(&a->l->arriving, a, link);
     a->l->arriving_n--;
-    --*visitor_handshakes(a->io->visitor);
+    a->io->visitor->holds--;
     free(a);
 }
 
@@ -173,7 +173,7 @@ static int shake(struct net_listener *l, struct net_io *io, struct fn_error *ret
     a->since_ns = env_now_ns(l->env);
     TAILQ_INSERT_TAIL(&l->arriving, a, link);
     l->arriving_n++;
-    ++*visitor_handshakes(io->visitor);
+    io->visitor->holds++;
     arm_silence(l);
     return 0;
 }
@@ -184,7 +184,7 @@ static int shake(struct net_listener *l, struct net_io *io, struct fn_error *ret
 static const char *objection(struct net_listener *l, int fd, const struct sockaddr *addr,
                              struct visitor *p)
 {
-    bool has_address = visitor_has_address(p);
+    bool has_address = addr->sa_family == AF_INET || addr->sa_family == AF_INET6;
 
     if (l->owner_only && !net_peer_is_owner(fd)) {
         return "it is of another user";
@@ -192,14 +192,14 @@ static const char *objection(struct net_listener *l, int fd, const struct sockad
     if (net_came_by(fd, addr, &l->refuse_interfaces)) {
         return "it came by an interface that is refused";
     }
-    if (l->connections_max && visitors_n(l->visitors) > l->connections_max) {
+    if (l->connections_max && l->visitors->n > l->connections_max) {
         return "too many connections";
     }
-    if (has_address && l->connections_per_ip_max && visitor_n(p) > l->connections_per_ip_max) {
+    if (has_address && l->connections_per_ip_max && p->n > l->connections_per_ip_max) {
         return "too many connections from one address";
     }
     if (has_address && l->identity &&
-        !share_allows(l->handshakes_max + 1, l->arriving_n, *visitor_handshakes(p), 1)) {
+        !share_allows(l->handshakes_max + 1, l->arriving_n, p->holds, 1)) {
         return "too many handshakes from one address";
     }
     return NULL;
@@ -227,7 +227,7 @@ static void make_room(struct net_listener *l)
 
 static void listen_admit(struct net_listener *l, int fd, const struct sockaddr *addr)
 {
-    struct visitor *visitor = visitor_come(l->visitors, addr);
+    struct visitor *visitor = visitor_come(l->visitors, net_customer(net_address_of(addr)));
     struct fn_error e = ERR_INIT;
     char peer[NET_PEER_BYTES];
     const char *why;

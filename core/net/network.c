@@ -33,11 +33,6 @@ struct net_address net_customer(struct net_address a)
     return a;
 }
 
-struct net_address net_customer_of(const struct sockaddr *addr)
-{
-    return net_customer(net_address_of(addr));
-}
-
 void net_address_print(const struct net_address *a, char *ret, size_t cap)
 {
     bool v4 = memcmp(a->bytes, v4_prefix, sizeof(v4_prefix)) == 0;

@@ -19,8 +19,7 @@ struct net_network {
 
 struct net_address net_address_of(const struct sockaddr *addr);
 /* What counts as one address for limits: a /64 of IPv6, which is what one customer has. */
-struct net_address net_customer_of(const struct sockaddr *addr);
-struct net_address net_customer(struct net_address a); /* of an address that is known */
+struct net_address net_customer(struct net_address a);
 /* "192.0.2.1", "2001:db8::1". cap >= INET6_ADDRSTRLEN */
 void net_address_print(const struct net_address *a, char *ret, size_t cap);
 /* Address with or without a length; FN_E_INVALID for anything else, and for bits behind the

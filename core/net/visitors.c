@@ -2,24 +2,7 @@
  * connection. */
 #include <net/visitors.h>
 
-#include <base/table.h>
 #include <stdlib.h>
-
-struct visitor {
-    UT_hash_handle hh;
-    struct visitors *all;
-    struct net_address address; /* key */
-    uint32_t n;
-    uint32_t handshakes;
-    bool has_address;
-};
-
-struct visitors {
-    struct visitor *table;
-    uint32_t n;
-    struct metric *open;
-    bool closed;
-};
 
 struct visitors *visitors_create(struct metric *open)
 {
@@ -46,9 +29,15 @@ void visitors_unref(struct visitors *v)
     }
 }
 
-struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr)
+static void count_open(struct visitors *v, int64_t n)
 {
-    struct net_address key = net_customer_of(addr);
+    if (v->open) {
+        metric_add(v->open, n);
+    }
+}
+
+struct visitor *visitor_come(struct visitors *v, struct net_address key)
+{
     struct visitor *p;
 
     HASH_FIND(hh, v->table, &key, sizeof(key), p);
@@ -59,7 +48,6 @@ struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr)
         }
         p->all = v;
         p->address = key;
-        p->has_address = addr->sa_family == AF_INET || addr->sa_family == AF_INET6;
         HASH_ADD(hh, v->table, address, sizeof(key), p);
         if (!table_has(p)) {
             free(p);
@@ -68,7 +56,7 @@ struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr)
     }
     p->n++;
     v->n++;
-    metric_add(v->open, 1);
+    count_open(v, 1);
     return p;
 }
 
@@ -80,30 +68,10 @@ void visitor_leave(struct visitor *p)
         return;
     }
     v->n--;
-    metric_add(v->open, -1);
+    count_open(v, -1);
     if (--p->n == 0) {
         HASH_DEL(v->table, p);
         free(p);
     }
     visitors_maybe_free(v);
-}
-
-uint32_t visitors_n(const struct visitors *v)
-{
-    return v->n;
-}
-
-uint32_t visitor_n(const struct visitor *p)
-{
-    return p->n;
-}
-
-bool visitor_has_address(const struct visitor *p)
-{
-    return p->has_address;
-}
-
-uint32_t *visitor_handshakes(struct visitor *p)
-{
-    return &p->handshakes;
 }

@@ -4,22 +4,33 @@
 #define NET_VISITORS_H
 
 #include <base/metric.h>
+#include <base/table.h>
 #include <net/network.h>
 
-struct visitors;
-struct visitor; /* one address */
+/* One address. */
+struct visitor {
+    UT_hash_handle hh;
+    struct visitors *all;
+    struct net_address address; /* key; all zero: none */
+    uint32_t n;     /* connections, and what else the port counts as such */
+    uint64_t holds; /* the port's own to count: handshakes, bytes */
+    bool is_proxy;  /* the port's own: many clients, who are not told apart */
+};
 
-/* open: the gauge of those that are there. NULL: out of memory. */
+/* Zeroed: nobody came. */
+struct visitors {
+    struct visitor *table;
+    uint32_t n;
+    struct metric *open; /* gauge of those that are there, or NULL */
+    bool closed;
+};
+
+/* In memory of its own, which outlives the port. NULL: out of memory. */
 struct visitors *visitors_create(struct metric *open);
 void visitors_unref(struct visitors *v); /* the port is closed; connections may be left. NULL ok */
 
 /* One more connection of this address; NULL: out of memory. */
-struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr);
+struct visitor *visitor_come(struct visitors *v, struct net_address address);
 void visitor_leave(struct visitor *p); /* NULL ok */
-
-uint32_t visitors_n(const struct visitors *v);
-uint32_t visitor_n(const struct visitor *p);
-bool visitor_has_address(const struct visitor *p);
-uint32_t *visitor_handshakes(struct visitor *p); /* the owner's to count */
 
 #endif

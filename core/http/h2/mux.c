@@ -435,7 +435,7 @@ static int settle(struct mux *m)
                                                      MUX_CONN_WINDOW_BYTES);
 }
 
-static void mux_adopt(void *part, struct net_io *io, struct peer_count *peer_count, bool stranger)
+static void mux_adopt(void *part, struct net_io *io, struct visitor *peer_count, bool stranger)
 {
     static const struct net_io_cb cb = { mux_on_readable, mux_on_writable };
     struct mux_part *p = part;

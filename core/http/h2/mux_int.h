@@ -117,7 +117,7 @@ struct mux {
     struct http_server *s;
     LIST_ENTRY(mux) entry;
     struct net_io *io;
-    struct peer_count *peer_count; /* NULL for unix sockets */
+    struct visitor *peer_count; /* NULL for unix sockets */
     nghttp2_session *session;
     enum mux_state state;
     bool stranger;   /* its certificate names no peer */

@@ -133,7 +133,7 @@ static void session_start(struct h2_client *c, uint32_t window)
 void h2_open(struct h2_client *c, const char *address, uint32_t window)
 {
     struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(5555) };
-    struct peer_count *p = NULL;
+    struct visitor *p = NULL;
     struct net_io *io;
     int pair[2];
 
@@ -168,7 +168,7 @@ static bool holds_nothing(void)
     bool nothing;
 
     loop_enter(fx.loop);
-    nothing = fx.server->conns_n == 0 && fx.server->beside_n == 0 && !fx.server->peers &&
+    nothing = fx.server->conns_n == 0 && fx.server->beside_n == 0 && !fx.server->peers.table &&
               fx.server->ring_n == 0 && fx.bodies.used_bytes == 0;
     loop_leave(fx.loop);
     return nothing;

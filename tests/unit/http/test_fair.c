@@ -125,7 +125,7 @@ START_TEST(who_is_turned_away_is_read_a_little)
 }
 END_TEST
 
-static struct peer_count *take(struct http_server *s, const char *address)
+static struct visitor *take(struct http_server *s, const char *address)
 {
     struct sockaddr_storage addr = { .ss_family = strchr(address, ':') ? AF_INET6 : AF_INET };
     void *to = addr.ss_family == AF_INET6
@@ -153,13 +153,13 @@ START_TEST(addresses_are_counted_as_customers_have_them)
 
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         struct http_server s = { 0 };
-        struct peer_count *a = take(&s, pairs[i].a);
-        struct peer_count *b = take(&s, pairs[i].b);
+        struct visitor *a = take(&s, pairs[i].a);
+        struct visitor *b = take(&s, pairs[i].b);
 
         ck_assert_msg((a == b) == pairs[i].same, "%s and %s", pairs[i].a, pairs[i].b);
-        peer_count_release(&s, a);
-        peer_count_release(&s, b);
-        ck_assert_ptr_null(s.peers);
+        visitor_leave(a);
+        visitor_leave(b);
+        ck_assert_ptr_null(s.peers.table);
     }
 }
 END_TEST
