@@ -42,11 +42,6 @@ enum field_kind answer_field_kind(const struct header *f, size_t name_len, size_
                                                                                     : FIELD_DROP;
 }
 
-int answer_status(int status)
-{
-    return status >= 200 && status <= 999 ? status : 500;
-}
-
 bool answer_has_no_body(int status)
 {
     return status == 204 || status == 304;
@@ -99,12 +94,30 @@ static struct request *answer_request_of(struct http_request *req)
     return container_of(req, struct request, pub);
 }
 
+/* The client went away: nothing is sent, and what would end the answer frees the request. */
+static bool is_left(const struct request *q)
+{
+    return !q->c; /* or q->stream */
+}
+
+int answer_begin(struct request *q, int status, int64_t content_length)
+{
+    status = status >= 200 && status <= 999 ? status : 500;
+    q->no_body = q->head_only || answer_has_no_body(status);
+    q->left = content_length;
+    return status;
+}
+
 void http_answer(struct http_request *req, int status, const struct headers *h, const void *body,
                  size_t len)
 {
     struct request *q = answer_request_of(req);
 
-    q->ops->whole(q, status, h, body, len);
+    if (is_left(q)) {
+        request_free(q);
+    } else {
+        q->ops->whole(q, status, h, body, len);
+    }
 }
 
 void http_answer_error(struct http_request *req, int status, const struct headers *h,
@@ -135,13 +148,23 @@ void http_answer_head(struct http_request *req, int status, const struct headers
 {
     struct request *q = answer_request_of(req);
 
-    q->ops->head(q, status, h, content_length);
+    if (!is_left(q) && !q->head_sent) {
+        q->head_sent = true;
+        q->ops->head(q, status, h, content_length);
+    }
 }
 
 int http_answer_data(struct http_request *req, const void *data, size_t len)
 {
     struct request *q = answer_request_of(req);
 
+    if (is_left(q) || q->no_body || len == 0) {
+        return 0;
+    }
+    if (q->left >= 0) {
+        len = (uint64_t)len < (uint64_t)q->left ? len : (size_t)q->left;
+        q->left -= (int64_t)len;
+    }
     return q->ops->data(q, data, len);
 }
 
@@ -149,12 +172,22 @@ void http_answer_end(struct http_request *req)
 {
     struct request *q = answer_request_of(req);
 
-    q->ops->end(q);
+    if (is_left(q)) {
+        request_free(q);
+    } else if (!q->head_sent || (q->left > 0 && !q->no_body)) {
+        q->ops->abort(q);
+    } else {
+        q->ops->end(q);
+    }
 }
 
 void http_answer_abort(struct http_request *req)
 {
     struct request *q = answer_request_of(req);
 
-    q->ops->abort(q);
+    if (is_left(q)) {
+        request_free(q);
+    } else {
+        q->ops->abort(q);
+    }
 }

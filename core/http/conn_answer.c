@@ -131,9 +131,7 @@ static struct buf *compose(struct request *q, int status, const struct headers *
     bool close = false;
     int r;
 
-    status = answer_status(status);
-    q->no_body = q->head_only || answer_has_no_body(status);
-    q->left = content_length;
+    status = answer_begin(q, status, content_length);
     q->chunked = content_length < 0 && !q->http10 && !q->no_body;
     buf_clear(b);
     r = add_status_line(b, status);
@@ -197,10 +195,6 @@ static void conn_answer_abort(struct request *q)
     struct conn *c = q->c;
     bool looks_cut;
 
-    if (!c) {
-        request_free(q);
-        return;
-    }
     /* Only a missing end chunk or missing bytes show that the answer was cut; the client may then
      * have what was written so far. In all other cases a reset has to say so. */
     looks_cut = q->head_sent && !q->no_body && (q->chunked || q->left > 0);
@@ -219,13 +213,8 @@ static void conn_answer_abort(struct request *q)
 static void conn_answer_whole(struct request *q, int status, const struct headers *h,
                               const void *body, size_t len)
 {
-    struct buf *head;
+    struct buf *head = compose(q, status, h, (int64_t)len);
 
-    if (!q->c) {
-        request_free(q);
-        return;
-    }
-    head = compose(q, status, h, (int64_t)len);
     if (!head) {
         conn_answer_abort(q);
         return;
@@ -237,20 +226,14 @@ static void conn_answer_whole(struct request *q, int status, const struct header
 static void conn_answer_head(struct request *q, int status, const struct headers *h,
                              int64_t content_length)
 {
-    struct buf *head;
+    struct buf *head = compose(q, status, h, content_length);
 
-    if (!q->c || q->head_sent) {
-        return;
-    }
-    q->head_sent = true;
-    head = compose(q, status, h, content_length);
     if (head) {
         conn_put(q->c, head->data, head->len);
-        env_defer(q->c->s->env, &q->c->later); /* the first data usually come along before that */
     } else {
         q->c->broken = true;
-        env_defer(q->c->s->env, &q->c->later);
     }
+    env_defer(q->c->s->env, &q->c->later); /* the first data usually come along before that */
 }
 
 /* Small pieces wait in `out` for the end of the turn, large ones go out at once. */
@@ -269,12 +252,8 @@ static int conn_answer_data(struct request *q, const void *data, size_t len)
     struct conn *c = q->c;
     char line[CHUNK_LINE_BYTES];
 
-    if (!c || c->broken || q->no_body || len == 0) {
+    if (c->broken) {
         return 0;
-    }
-    if (q->left >= 0) {
-        len = (uint64_t)len < (uint64_t)q->left ? len : (size_t)q->left;
-        q->left -= (int64_t)len;
     }
     if (q->chunked) {
         conn_put(c, line, chunked_line(line, len));
@@ -293,14 +272,6 @@ static int conn_answer_data(struct request *q, const void *data, size_t len)
 
 static void conn_answer_end(struct request *q)
 {
-    if (!q->c) {
-        request_free(q);
-        return;
-    }
-    if (!q->head_sent || (q->left > 0 && !q->no_body)) {
-        conn_answer_abort(q);
-        return;
-    }
     if (q->chunked) {
         conn_put(q->c, "0\r\n\r\n", 5);
     }

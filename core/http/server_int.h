@@ -49,7 +49,8 @@ struct conn;
 struct mux_stream;
 struct request;
 
-/* How a protocol carries an answer; see http_answer() and its kin, which call these. */
+/* How a protocol carries an answer; see http_answer() and its kin, which call these as long as the
+ * client is there, end() when all of the answer came, and data() with no more than that. */
 struct answer_ops {
     void (*whole)(struct request *q, int status, const struct headers *h, const void *body,
                   size_t len);
@@ -219,7 +220,8 @@ enum field_kind { FIELD_PASS, FIELD_DROP, FIELD_DATE, FIELD_CONNECTION };
 enum field_kind answer_field_kind(const struct header *f, size_t name_len, size_t value_len);
 const char *answer_date_line(struct http_server *s); /* "Date: ...\r\n" */
 int answer_error_body(struct buf *b, const char *text);
-int answer_status(int status); /* one that can be sent as a final one */
+/* Sets no_body and left; the status, or another one that can be sent as a final one. */
+int answer_begin(struct request *q, int status, int64_t content_length);
 bool answer_has_no_body(int status);
 bool answer_asks_to_retry(int status); /* a refusal gets Retry-After */
 

@@ -105,9 +105,7 @@ static bool submit_head(struct request *q, int status, const struct headers *h,
     bool dated = false;
     size_t n = 0;
 
-    status = answer_status(status);
-    q->no_body = q->head_only || answer_has_no_body(status);
-    q->left = content_length;
+    status = answer_begin(q, status, content_length);
     if (nv) {
         nv[n++] = field(":status", 7, code, (size_t)snprintf(code, sizeof(code), "%d", status));
         n += add_nvs(nv + n, h, &dated);
@@ -155,10 +153,6 @@ static void mux_answer_abort(struct request *q)
 {
     struct mux_stream *st = q->stream;
 
-    if (!st) {
-        request_free(q);
-        return;
-    }
     /* The client may have what was written so far, if a reset behind it says that it is not all. */
     st->cut = true;
     if (!q->head_sent || q->no_body || q->left == 0) {
@@ -198,10 +192,6 @@ static bool put(struct mux_stream *st, const void *data, size_t len)
 static void mux_answer_whole(struct request *q, int status, const struct headers *h,
                              const void *body, size_t len)
 {
-    if (!q->stream) {
-        request_free(q);
-        return;
-    }
     if (submit_head(q, status, h, (int64_t)len) && !q->no_body) {
         put(q->stream, body, len);
     }
@@ -211,23 +201,13 @@ static void mux_answer_whole(struct request *q, int status, const struct headers
 static void mux_answer_head(struct request *q, int status, const struct headers *h,
                             int64_t content_length)
 {
-    if (q->stream && !q->head_sent) {
-        q->head_sent = true;
-        submit_head(q, status, h, content_length);
-    }
+    submit_head(q, status, h, content_length);
 }
 
 static int mux_answer_data(struct request *q, const void *data, size_t len)
 {
     struct mux_stream *st = q->stream;
 
-    if (!st || q->no_body || len == 0) {
-        return 0;
-    }
-    if (q->left >= 0) {
-        len = (uint64_t)len < (uint64_t)q->left ? len : (size_t)q->left;
-        q->left -= (int64_t)len;
-    }
     if (put(st, data, len) &&
         (int64_t)mux_stream_pending(st) > st->m->s->config.limits.out_bytes_high) {
         q->wants_writable = true;
@@ -236,22 +216,11 @@ static int mux_answer_data(struct request *q, const void *data, size_t len)
     return 0;
 }
 
-static void mux_answer_end(struct request *q)
-{
-    if (!q->stream) {
-        request_free(q);
-    } else if (!q->head_sent || (q->left > 0 && !q->no_body)) {
-        mux_answer_abort(q);
-    } else {
-        answer_over(q);
-    }
-}
-
 const struct answer_ops mux_answer_ops = {
     .whole = mux_answer_whole,
     .head = mux_answer_head,
     .data = mux_answer_data,
-    .end = mux_answer_end,
+    .end = answer_over,
     .abort = mux_answer_abort,
 };
 
