@@ -79,7 +79,6 @@ void conn_reset(struct conn *c);   /* the same, with RST */
 void conn_answered(struct conn *c);       /* the answer is complete and in `out` */
 void conn_put(struct conn *c, const void *data, size_t len);  /* into `out` */
 void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_t b_len);
-void conn_flush(struct conn *c);
 void conn_refuse(struct conn *c, const struct refusal *r);
 static inline size_t conn_pending(const struct conn *c)
 {

@@ -42,8 +42,4 @@ void fnsock_set_limits(struct fnsock_if *f, const struct fnsock_limits *limits);
 /* Every fnsock must have been closed. Zeroed: no effect. */
 void fnsock_destroy(struct fnsock_if *f);
 
-/* Removes directories and mounts that dead processes of the same user left under the iofs path; how
- * many of them. Blocks. What fnsock_create() starts does it every ten seconds. [any] */
-int fnsock_sweep(const struct fnsock_config *config);
-
 #endif

@@ -199,16 +199,12 @@ static void bin_free(struct bin *b)
 int bin_create(const struct bin_config *config, struct bin **ret)
 {
     struct bin *b = calloc(1, sizeof(*b));
-    pthread_condattr_t attr;
 
     if (!b) {
         return FN_E_EXHAUSTED;
     }
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    loop_cond_init(&b->changed);
     TAILQ_INIT(&b->open);
     TAILQ_INIT(&b->closed);
     b->base = strdup(config->base);

@@ -317,8 +317,3 @@ void fnsock_dir_stop(struct fnsocks *all)
     free(all->engine_path);
     free(all->tmpfs_opts);
 }
-
-int fnsock_sweep(const struct fnsock_config *config)
-{
-    return sweep_dead(iofs_path(config), NULL);
-}

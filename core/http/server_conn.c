@@ -313,11 +313,6 @@ void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_
     write_rest(c);
 }
 
-void conn_flush(struct conn *c)
-{
-    conn_push(c, NULL, 0, NULL, 0);
-}
-
 /* ---- from request to request ---------------------------------------------------------------- */
 
 static void start_linger(struct conn *c)
@@ -378,7 +373,7 @@ void conn_answered(struct conn *c)
 {
     c->req = NULL;
     conn_enter(c, CONN_FLUSH);
-    conn_flush(c);
+    conn_push(c, NULL, 0, NULL, 0);
     if (!c->broken && conn_is_flushed(c)) {
         next_request(c);
     }
@@ -406,7 +401,7 @@ static void on_later(struct env_task *t)
     struct conn *c = container_of(t, struct conn, later);
 
     if (c->broken || conn_pending(c) > 0) {
-        conn_flush(c);
+        conn_push(c, NULL, 0, NULL, 0);
         after_flush(c);
     }
 }

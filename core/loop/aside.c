@@ -40,24 +40,11 @@ static void *aside_run(void *arg)
     return NULL;
 }
 
-/* Detached later, and not at all when it returns: a sanitizer wants to see it end. */
-static int aside_start(struct aside *a, pthread_t *ret)
-{
-    return loop_thread(ret, aside_run, a);
-}
-
-static struct timespec in(int64_t timeout_ns)
-{
-    int64_t at = loop_clock_ns() + timeout_ns;
-
-    return (struct timespec){ at / ENV_S, at % ENV_S };
-}
-
 int loop_aside(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
 {
     struct aside *a = calloc(1, sizeof(*a));
-    struct timespec end = in(timeout_ns);
-    pthread_condattr_t attr;
+    int64_t end_ns = loop_clock_ns() + timeout_ns;
+    const struct timespec end = { end_ns / ENV_S, end_ns % ENV_S };
     pthread_t thread;
     int r = 0;
 
@@ -67,11 +54,8 @@ int loop_aside(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
     a->fn = fn;
     a->arg = arg;
     pthread_mutex_init(&a->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&a->changed, &attr);
-    pthread_condattr_destroy(&attr);
-    if (aside_start(a, &thread) != 0) {
+    loop_cond_init(&a->changed);
+    if (loop_thread(&thread, aside_run, a) != 0) {
         aside_free(a);
         return FN_E_EXHAUSTED;
     }
@@ -86,6 +70,7 @@ int loop_aside(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
         pthread_detach(thread);
         return r;
     }
+    /* not detached before: a sanitizer wants to see it end */
     pthread_join(thread, NULL);
     aside_free(a);
     return 0;

@@ -44,21 +44,11 @@ struct lanes {
     struct lane lane[ENV_LANES_N];
 };
 
-static void cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 static void run_one(struct lane *lane, struct env_work *w)
 {
     struct fn_op op = { .magic = OP_MAGIC, .lane = lane, .work = w, .begun_ns = loop_clock_ns() };
 
-    cond_init(&op.cancelled_cond);
+    loop_cond_init(&op.cancelled_cond);
     if (w->timeout_ns > 0) {
         w->deadline_ns = op.begun_ns + w->timeout_ns;
     }
@@ -185,7 +175,7 @@ int lanes_create(struct env *env, const struct loop_lanes *config, struct lanes 
         lane->env = env;
         pthread_mutex_init(&lane->lock, NULL);
         pthread_cond_init(&lane->wanted, NULL);
-        cond_init(&lane->all_ended);
+        loop_cond_init(&lane->all_ended);
         TAILQ_INIT(&lane->queue);
         TAILQ_INIT(&lane->running);
         lane->queue_max = config->queue_max[i];
@@ -200,9 +190,9 @@ int lanes_create(struct env *env, const struct loop_lanes *config, struct lanes 
     return 0;
 }
 
-int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads_max)
+int loop_set_threads(struct loop *l, enum env_lane which, uint32_t threads_max)
 {
-    struct lane *lane = &lanes->lane[which];
+    struct lane *lane = &loop_lanes_of(l)->lane[which];
     pthread_t *threads;
     uint32_t room;
 
@@ -222,14 +212,15 @@ int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads
     return threads ? 0 : FN_E_EXHAUSTED;
 }
 
-uint32_t lanes_threads(struct lanes *lanes)
+uint32_t loop_threads(struct loop *l)
 {
+    struct lane *lane = loop_lanes_of(l)->lane;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < ENV_LANES_N; i++) {
-        pthread_mutex_lock(&lanes->lane[i].lock);
-        n += lanes->lane[i].threads_n;
-        pthread_mutex_unlock(&lanes->lane[i].lock);
+    for (int i = 0; i < ENV_LANES_N; i++) {
+        pthread_mutex_lock(&lane[i].lock);
+        n += lane[i].threads_n;
+        pthread_mutex_unlock(&lane[i].lock);
     }
     return n;
 }
@@ -255,22 +246,23 @@ static void look_for_lost(struct lane *lane, int64_t before_ns,
     pthread_mutex_unlock(&lane->lock);
 }
 
-void lanes_look(struct lanes *lanes, int64_t grace_ns,
-                void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
+void loop_look_for_lost(struct loop *l, int64_t grace_ns,
+                        void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
 {
     for (int i = 0; i < ENV_LANES_N; i++) {
-        look_for_lost(&lanes->lane[i], loop_clock_ns() - grace_ns, cb, ud);
+        look_for_lost(&loop_lanes_of(l)->lane[i], loop_clock_ns() - grace_ns, cb, ud);
     }
 }
 
-uint32_t lanes_lost(struct lanes *lanes)
+uint32_t loop_lost(struct loop *l)
 {
+    struct lane *lane = loop_lanes_of(l)->lane;
     uint32_t n = 0;
 
     for (int i = 0; i < ENV_LANES_N; i++) {
-        pthread_mutex_lock(&lanes->lane[i].lock);
-        n += lanes->lane[i].lost;
-        pthread_mutex_unlock(&lanes->lane[i].lock);
+        pthread_mutex_lock(&lane[i].lock);
+        n += lane[i].lost;
+        pthread_mutex_unlock(&lane[i].lock);
     }
     return n;
 }
@@ -310,8 +302,9 @@ static bool lane_wait(struct lane *lane, int64_t deadline_ns)
     return all;
 }
 
-bool lanes_settle(struct lanes *lanes, int64_t deadline_ns)
+bool loop_settle(struct loop *l, int64_t deadline_ns)
 {
+    struct lanes *lanes = loop_lanes_of(l);
     bool all = true;
 
     for (int i = 0; i < ENV_LANES_N; i++) {

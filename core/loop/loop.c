@@ -557,30 +557,9 @@ void loop_destroy(struct loop *l)
     free(l);
 }
 
-int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max)
+struct lanes *loop_lanes_of(struct loop *l)
 {
-    return lanes_set_threads(l->lanes, lane, threads_max);
-}
-
-uint32_t loop_threads(struct loop *l)
-{
-    return lanes_threads(l->lanes);
-}
-
-void loop_look_for_lost(struct loop *l, int64_t grace_ns,
-                        void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
-{
-    lanes_look(l->lanes, grace_ns, cb, ud);
-}
-
-bool loop_settle(struct loop *l, int64_t deadline_ns)
-{
-    return lanes_settle(l->lanes, deadline_ns);
-}
-
-uint32_t loop_lost(struct loop *l)
-{
-    return lanes_lost(l->lanes);
+    return l->lanes;
 }
 
 struct env *loop_env(struct loop *l)

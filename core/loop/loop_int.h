@@ -13,13 +13,7 @@ struct lanes;
 int lanes_create(struct env *env, const struct loop_lanes *config, struct lanes **ret,
                  struct fn_error *reterr);
 void lanes_destroy(struct lanes *lanes); /* waits for the operations that run; drops queued ones */
-bool lanes_settle(struct lanes *lanes, int64_t deadline_ns);
 int lanes_submit(struct lanes *lanes, struct env_work *w);
-int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads_max);
-uint32_t lanes_threads(struct lanes *lanes);
-void lanes_look(struct lanes *lanes, int64_t grace_ns,
-                void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud);
-uint32_t lanes_lost(struct lanes *lanes);
 void lanes_cancel(struct lanes *lanes, struct env_work *w);
 
 static inline int64_t loop_clock_ns(void)
@@ -29,6 +23,8 @@ static inline int64_t loop_clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
 }
+
+struct lanes *loop_lanes_of(struct loop *l); /* [any] */
 
 /* [any] Somebody is inside; *ret_steps grows with each callback. */
 bool loop_is_busy(const struct loop *l, uint64_t *ret_steps);

@@ -5,6 +5,7 @@
  * that an earlier event freed cannot be in its hands. */
 #include <loop/proc.h>
 #include <loop/proc_int.h>
+#include <loop/thread.h>
 #include <base/err.h>
 #include <base/log.h>
 #include <base/view.h>
@@ -14,7 +15,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,21 +166,11 @@ static void *watch_thread(void *arg)
     return NULL;
 }
 
-/* Signals belong to the loop's thread. Under the lock. */
+/* Under the lock. */
 static int proc_start_thread(struct proc *p)
 {
-    sigset_t all, old;
-    int r;
-
-    if (p->has_thread) {
-        return 0;
-    }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(&p->thread, NULL, watch_thread, p);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    p->has_thread = r == 0;
-    return r == 0 ? 0 : FN_E_EXHAUSTED;
+    p->has_thread = p->has_thread || loop_thread(&p->thread, watch_thread, p) == 0;
+    return p->has_thread ? 0 : FN_E_EXHAUSTED;
 }
 
 /* ---- spawn ----------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Parses the address, dials without blocking, and sends lines as datagrams or over a stream,
  * keeping the rest of a line that was sent in part. */
+#include <loop/loop_int.h>
 #include <loop/remote_log.h>
 
 #include <base/addr.h>
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 #define FIRST_DIAL_MS  1000
-#define REDIAL_NS      INT64_C(1000000000)
+#define REDIAL_NS      ENV_S
 #define HEAD_BYTES     256
 #define TAG_BYTES      64
 #define DESCRIPTOR_MIN 64
@@ -98,14 +99,6 @@ static int remote_resolve(const struct dest *d, const char *dest, struct fn_erro
 
 /* ---- connection ------------------------------------------------------------------------------ */
 
-static int64_t remote_now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 static void remote_hang_up(void)
 {
     if (remote.fd >= 0) {
@@ -113,7 +106,7 @@ static void remote_hang_up(void)
     }
     remote.fd = -1;
     remote.rest_len = 0; /* its beginning went to a connection that is gone */
-    remote.redial_ns = remote_now_ns() + REDIAL_NS;
+    remote.redial_ns = loop_clock_ns() + REDIAL_NS;
 }
 
 /* A plugin that closes what it did not open begins with low numbers. */
@@ -159,6 +152,7 @@ int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
+    remote_hang_up();
     remote.type = d.type;
     remote.redial_ns = 0;
     remote.host[0] = '\0';
@@ -174,12 +168,6 @@ int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr)
     return 0;
 }
 
-void remote_log_close(void)
-{
-    remote_hang_up();
-    remote.type = 0;
-}
-
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 static int severity(uint32_t level)
@@ -189,7 +177,7 @@ static int severity(uint32_t level)
 
 static size_t make_head(char *ret, uint32_t level, int64_t wall_ns)
 {
-    time_t seconds = (time_t)(wall_ns / 1000000000);
+    time_t seconds = (time_t)(wall_ns / ENV_S);
     bool local = remote.host[0] == '\0';
     char when[40];
     struct tm tm;
@@ -257,7 +245,7 @@ static bool send_line(uint32_t level, int64_t wall_ns, const char *line, size_t 
         remote_hang_up();
         remote.redial_ns = 0;
     }
-    if (remote.fd < 0 && remote_now_ns() >= remote.redial_ns) {
+    if (remote.fd < 0 && loop_clock_ns() >= remote.redial_ns) {
         redial();
     }
     if (remote.fd < 0 || !flush_rest()) {

@@ -20,6 +20,5 @@ int remote_log_check(const char *dest); /* [any] FN_E_INVALID */
 int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr);
 /* For log_writer_start(): true = sent, or on its way as the rest of a line that was begun. */
 bool remote_log_send(uint32_t level, int64_t wall_ns, const char *line, size_t len);
-void remote_log_close(void); /* nothing is sent from now on */
 
 #endif

@@ -77,3 +77,13 @@ int loop_thread(pthread_t *ret, void *(*run)(void *arg), void *arg)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return r;
 }
+
+void loop_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+}

@@ -93,7 +93,6 @@ int watchdog_create(struct loop *l, const struct watchdog_config *config, struct
                     struct fn_error *reterr)
 {
     struct watchdog *w = calloc(1, sizeof(*w));
-    pthread_condattr_t attr;
     int r;
 
     if (!w) {
@@ -102,10 +101,7 @@ int watchdog_create(struct loop *l, const struct watchdog_config *config, struct
     w->loop = l;
     w->config = *config;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->stop, &attr);
-    pthread_condattr_destroy(&attr);
+    loop_cond_init(&w->stop);
     r = loop_thread(&w->thread, watchdog_run, w);
     if (r != 0) {
         pthread_cond_destroy(&w->stop);

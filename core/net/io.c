@@ -10,7 +10,28 @@
 #include <string.h>
 #include <unistd.h>
 
-static void on_later(struct env_task *t);
+/* ---- what is waited for ---------------------------------------------------------------------- */
+
+static bool wants_read(const struct net_io *io)
+{
+    return io->reading && !io->ended && !io->broken;
+}
+
+static void io_watch(struct net_io *io)
+{
+    uint32_t events = 0;
+
+    if (io->hung || io->shaking) {
+        return;
+    }
+    if (wants_read(io) || io->write_wants_read) {
+        events |= LOOP_READ;
+    }
+    if (!io->broken && (io->waits_write || io->stage || io->ending || io->read_wants_write)) {
+        events |= LOOP_WRITE;
+    }
+    loop_fd_set(io->loop, &io->w, events);
+}
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -68,28 +89,7 @@ static int break_tls(struct net_io *io)
     return io_break(io, "%s", reason);
 }
 
-/* ---- what is waited for ---------------------------------------------------------------------- */
-
-static bool wants_read(const struct net_io *io)
-{
-    return io->reading && !io->ended && !io->broken;
-}
-
-void io_watch(struct net_io *io)
-{
-    uint32_t events = 0;
-
-    if (io->hung || io->shaking) {
-        return;
-    }
-    if (wants_read(io) || io->write_wants_read) {
-        events |= LOOP_READ;
-    }
-    if (!io->broken && (io->waits_write || io->stage || io->ending || io->read_wants_write)) {
-        events |= LOOP_WRITE;
-    }
-    loop_fd_set(io->loop, &io->w, events);
-}
+/* ---- what nobody tells of -------------------------------------------------------------------- */
 
 /* Whether there is something to read that no event of the socket will tell about. */
 static bool has_more(const struct net_io *io)

@@ -93,7 +93,6 @@ int io_break(struct net_io *io, const char *fmt, ...) __attribute__((format(prin
 /* OpenSSL's reason for a failed operation, as text for people. */
 void io_tls_reason(struct net_io *io, char *ret, size_t cap);
 void io_event(struct loop_fd *w, uint32_t events);
-void io_watch(struct net_io *io); /* sets what is waited for */
 
 /* addr.c */
 /* FN_E_INVALID: empty or too long. */

@@ -92,6 +92,7 @@ machines() {
     case $1 in
     base) echo "metric,metric_fold,metric_open,metric_print" ;;
     http) echo "conn_answer,introduction,server,server_conn,server_shake fetch,fetch_stream fnsock,fnsock_call,fnsock_dir" ;;
+    loop) echo "lanes,loop" ;;
     http_h2) echo "mux,mux_answer,mux_recv,mux_stream" ;;
     rpc) echo "attempt,health,link,unary h2,h2_recv,h2_stream,transport life,stream logs_server,server,service,session peer,raw" ;;
     runner) echo "call,call_end,container,engine,fair,image,slots,warm" ;;

@@ -96,7 +96,6 @@ void stream_refuse(struct h2_stream *st, const char *http_status);
 void text_percent_encode(const char *text, char *ret, size_t cap);
 void text_percent_decode(const unsigned char *text, size_t len, char *ret, size_t cap);
 void text_timeout(int64_t ns, char ret[24]);
-int64_t text_timeout_parse(const unsigned char *text, size_t len); /* 0: none or not legal */
 int text_status_of_http(int http_status);
 int text_status_of_reset(uint32_t code);
 void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,

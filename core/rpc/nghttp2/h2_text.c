@@ -71,7 +71,8 @@ void text_timeout(int64_t ns, char ret[24])
     snprintf(ret, 24, "%lld%c", (long long)n, unit);
 }
 
-int64_t text_timeout_parse(const unsigned char *text, size_t len)
+/* 0: none or not legal */
+static int64_t text_timeout_parse(const unsigned char *text, size_t len)
 {
     static const char units[] = "numSMH";
     static const int64_t each[] = { 1, ENV_US, ENV_MS, ENV_S, 60 * ENV_S, 3600 * ENV_S };

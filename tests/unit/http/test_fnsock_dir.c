@@ -602,7 +602,7 @@ START_TEST(the_sweep_takes_what_the_dead_left_and_nothing_else)
     int status;
 
     rig_open(); /* the living one */
-    ck_assert_int_eq(fnsock_sweep(&config), 0);
+    ck_assert_int_eq(sweep_dead(base, NULL), 0);
     child = fork();
     if (child == 0) {
         struct fnsock_if theirs;
@@ -624,8 +624,8 @@ START_TEST(the_sweep_takes_what_the_dead_left_and_nothing_else)
     ck_assert(WIFSIGNALED(status));
     snprintf(path, sizeof(path), "%s/not-ours", base);
     ck_assert_int_eq(mkdir(path, 0755), 0);
-    ck_assert_int_eq(fnsock_sweep(&config), 1);
-    ck_assert_int_eq(fnsock_sweep(&config), 0);
+    ck_assert_int_eq(sweep_dead(base, NULL), 1);
+    ck_assert_int_eq(sweep_dead(base, NULL), 0);
     ck_assert_int_eq(access(io.dir(sock), F_OK), 0);
     ck_assert_int_eq(rmdir(path), 0);
 }

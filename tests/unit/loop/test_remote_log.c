@@ -102,7 +102,6 @@ START_TEST(over_udp)
     ck_assert_str_eq(take(fd), expected);
     say(FN_LOG_ERROR, "two\n");
     ck_assert_int_eq(strncmp(take(fd), "<3>", 3), 0);
-    remote_log_close();
     close(fd);
 }
 END_TEST
@@ -126,7 +125,6 @@ START_TEST(over_a_local_socket)
     ck_assert_int_eq(strncmp(take(fd), "<7>Nov 1", 8), 0); /* local time: the 14th or 15th */
     ck_assert_ptr_nonnull(strstr(text, " mine["));
     ck_assert_ptr_nonnull(strstr(text, "]: line\n"));
-    remote_log_close();
     unlink(addr.sun_path);
     rmdir(dir);
 }
@@ -161,12 +159,11 @@ START_TEST(a_stream_that_goes_and_comes_back)
     ck_assert_int_ge(conn, 0);
     say(FN_LOG_INFO, "back\n");
     ck_assert_ptr_nonnull(strstr(take(conn), "]: back\n"));
-    remote_log_close();
+    close(conn);
+    close(fd);
     say(FN_LOG_INFO, "closed\n");
     while (!strstr(take(caught), "closed\n")) {
     }
-    close(conn);
-    close(fd);
 }
 END_TEST
 
@@ -211,7 +208,6 @@ START_TEST(a_stream_that_is_not_read)
             say(FN_LOG_INFO, "end\n");
         }
     }
-    remote_log_close();
     close(conn);
     close(fd);
 }
