@@ -112,10 +112,11 @@ void readers_leave(struct engage_link *l); /* it is being closed */
 int raw_start(struct peer *p, const char *method, const void *message, size_t len,
               int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
               struct fn_error *reterr);
-/* The same with messages that are framed already, and without a deadline; more may follow. NULL: no
- * memory. */
-struct rpc_raw *raw_open(struct peer *p, const char *method, const struct buf *messages,
-                         const struct rpc_raw_cb *cb, void *ud);
+/* The same with messages that are framed already, which it takes out of the buf; stays_open: more
+ * may follow. NULL: no memory. */
+struct rpc_raw *raw_open(struct peer *p, const char *method, struct buf *messages,
+                         int64_t deadline_ns, bool stays_open, const struct rpc_raw_cb *cb,
+                         void *ud);
 int raw_more(struct rpc_raw *c, const struct buf *messages); /* FN_E_EXHAUSTED: not sent */
 /* For peer.c: calls that wait for it begin, or end with UNAVAILABLE. No callback from inside. */
 void raws_begin(struct peer *p);

@@ -631,21 +631,6 @@ void local_drain(struct local *l, void (*done)(void *ud), void *ud)
     env_defer(l->env, &l->drain_task);
 }
 
-void local_cancel(struct local *l)
-{
-    struct pair *p;
-
-    l->draining = true;
-    LIST_FOREACH(p, &l->pairs, entry) {
-        if (p->session.state == SESSION_OFFER || p->session.state == SESSION_OWNED) {
-            break_off(p, GRPC_UNAVAILABLE,
-                      p->session.state == SESSION_OFFER ? ENGAGE_PROOF_NOT_SENT
-                                                        : ENGAGE_PROOF_NONE,
-                      "runner local: shutting down");
-        }
-    }
-}
-
 void local_destroy(struct local *l)
 {
     if (!l) {

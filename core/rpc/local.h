@@ -19,7 +19,5 @@ struct engage_server *local_server_table(void);
 /* Takes the links down: new attempts end unsent, running ones go on. done(ud) comes once, never
  * from inside, when none is left. */
 void local_drain(struct local *l, void (*done)(void *ud), void *ud);
-/* Ends all running attempts: their sessions are gone, their clients see UNAVAILABLE. */
-void local_cancel(struct local *l);
 
 #endif

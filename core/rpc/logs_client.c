@@ -79,7 +79,7 @@ struct engage_reader *reader_open(struct engage_link *l, const struct fn_kv *key
     *rd = (struct engage_reader){ .rpc = l->rpc, .link = l, .cb = cb, .ud = ud,
                                   .task.cb = reader_on_task };
     if (wire_encode_logs_start(&l->rpc->out, keys, n, &start) == 0) {
-        rd->call = raw_open(&l->peer, RPC_METHOD_LOGS, &start, &raw_cb, rd);
+        rd->call = raw_open(&l->peer, RPC_METHOD_LOGS, &start, 0, true, &raw_cb, rd);
     }
     buf_finish(&start);
     if (!rd->call) {

@@ -205,30 +205,6 @@ void raws_leave(struct peer *p)
     }
 }
 
-static struct rpc_raw *raw_create(struct peer *p, const char *method, int64_t deadline_ns,
-                                  const struct rpc_raw_cb *cb, void *ud)
-{
-    struct rpc_raw *c = calloc(1, sizeof(*c));
-
-    if (!c) {
-        return NULL;
-    }
-    *c = (struct rpc_raw){ .rpc = p->rpc,
-                           .peer = p,
-                           .cb = cb,
-                           .ud = ud,
-                           .task.cb = raw_on_task,
-                           .timer.cb = raw_on_timer,
-                           .deadline_ns = deadline_ns };
-    LIST_INSERT_HEAD(&p->rpc->raws, c, entry);
-    c->method = strdup(method);
-    if (!c->method) {
-        rpc_raw_close(c);
-        return NULL;
-    }
-    return c;
-}
-
 /* Begins, or waits for the peer; its messages are there. */
 static void raw_go(struct rpc_raw *c)
 {
@@ -246,37 +222,46 @@ static void raw_go(struct rpc_raw *c)
     }
 }
 
+struct rpc_raw *raw_open(struct peer *p, const char *method, struct buf *messages,
+                         int64_t deadline_ns, bool stays_open, const struct rpc_raw_cb *cb,
+                         void *ud)
+{
+    struct rpc_raw *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        return NULL;
+    }
+    *c = (struct rpc_raw){ .rpc = p->rpc,
+                           .peer = p,
+                           .cb = cb,
+                           .ud = ud,
+                           .task.cb = raw_on_task,
+                           .timer.cb = raw_on_timer,
+                           .deadline_ns = deadline_ns,
+                           .stays_open = stays_open,
+                           .messages = *messages,
+                           .method = strdup(method) };
+    *messages = BUF_INIT(0);
+    LIST_INSERT_HEAD(&p->rpc->raws, c, entry);
+    if (!c->method) {
+        rpc_raw_close(c);
+        return NULL;
+    }
+    raw_go(c);
+    return c;
+}
+
 int raw_start(struct peer *p, const char *method, const void *message, size_t len,
               int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
               struct fn_error *reterr)
 {
-    struct rpc_raw *c = raw_create(p, method, deadline_ns, cb, ud);
+    struct buf framed = BUF_INIT(0);
 
-    if (!c || rpc_frame(&c->messages, message, len) < 0) {
-        if (c) {
-            rpc_raw_close(c);
-        }
-        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
-    }
-    raw_go(c);
-    *ret = c;
-    return 0;
-}
-
-struct rpc_raw *raw_open(struct peer *p, const char *method, const struct buf *messages,
-                         const struct rpc_raw_cb *cb, void *ud)
-{
-    struct rpc_raw *c = raw_create(p, method, 0, cb, ud);
-
-    if (!c || buf_add(&c->messages, messages->data, messages->len) < 0) {
-        if (c) {
-            rpc_raw_close(c);
-        }
-        return NULL;
-    }
-    c->stays_open = true;
-    raw_go(c);
-    return c;
+    *ret = rpc_frame(&framed, message, len) < 0
+               ? NULL
+               : raw_open(p, method, &framed, deadline_ns, false, cb, ud);
+    buf_finish(&framed);
+    return *ret ? 0 : err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
 }
 
 int raw_more(struct rpc_raw *c, const struct buf *messages)

@@ -129,8 +129,6 @@ int rpc_server_port(const struct rpc_server *s);
 /* [loop] Stops listening, tells the peers to go away (GOAWAY), lets running calls finish; then
  * done(ud), never from inside. Once. */
 void rpc_server_drain(struct rpc_server *s, void (*done)(void *ud), void *ud);
-/* [loop] Cancels every running call; on_gone() is told, done() of a drain still comes. */
-void rpc_server_cancel(struct rpc_server *s);
 /* [loop] Cancels, closes and frees without any further callback. */
 void rpc_server_close(struct rpc_server *s);
 

@@ -48,37 +48,6 @@ void rpc_server_drain(struct rpc_server *s, void (*done)(void *ud), void *ud)
     look_whether_drained(s);
 }
 
-static void on_cancel(struct env_task *t)
-{
-    struct rpc_server *s = container_of(t, struct rpc_server, cancel_task);
-
-    server_ref(s);
-    env_timer_set(s->rpc->env, &s->cancel_timer,
-                  env_now_ns(s->rpc->env) + 2 * RPC_PART_MS * ENV_MS);
-    server_calls_cancel(s, "shutting down");
-    server_unref(s);
-}
-
-/* Clients that have not read that by now do not read at all. */
-static void on_cancel_timer(struct env_timer *t)
-{
-    struct rpc_server *s = container_of(t, struct rpc_server, cancel_timer);
-    struct server_conn *sc;
-
-    LIST_FOREACH(sc, &s->conns, entry) {
-        rpc_conn_break(sc->conn, "shutting down");
-    }
-}
-
-void rpc_server_cancel(struct rpc_server *s)
-{
-    if (!s->draining) {
-        rpc_server_drain(s, NULL, NULL);
-    }
-    s->cancelled = true;
-    env_defer(s->rpc->env, &s->cancel_task);
-}
-
 static void conn_release(struct server_conn *sc)
 {
     LIST_REMOVE(sc, entry);
@@ -95,8 +64,6 @@ void rpc_server_close(struct rpc_server *s)
     s->closed = true;
     LIST_REMOVE(s, entry);
     env_undefer(s->rpc->env, &s->drained_task);
-    env_undefer(s->rpc->env, &s->cancel_task);
-    env_timer_clear(s->rpc->env, &s->cancel_timer);
     env_timer_clear(s->rpc->env, &s->waits_timer);
     net_listener_close(s->listener);
     server_calls_forget(s);
@@ -274,9 +241,7 @@ static void server_on_request(void *ud, struct rpc_stream *st, const struct rpc_
     struct server_conn *sc = ud;
     struct rpc_server *s = sc->server;
 
-    if (s->cancelled) {
-        rpc_stream_finish(st, GRPC_UNAVAILABLE, "shutting down");
-    } else if (refuse_stranger(s, st)) {
+    if (refuse_stranger(s, st)) {
         return;
     } else if (s->cb && strcmp(head->path, RPC_METHOD_ENGAGE) == 0) {
         session_begin(s, st, head->request_id[0] ? head->request_id : NULL);
@@ -360,8 +325,6 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->ud = ud;
     s->runner = (struct rpc_service){ runner_methods, server_on_gone, s, NULL };
     s->drained_task.cb = on_drained;
-    s->cancel_task.cb = on_cancel;
-    s->cancel_timer.cb = on_cancel_timer;
     s->waits_timer.cb = server_on_waits_timer;
     TAILQ_INIT(&s->waits);
     LIST_INIT(&s->conns);

@@ -132,19 +132,6 @@ void server_call_on_ended(void *ud, int status, const char *text, bool refused)
     server_call_leave(c);
 }
 
-/* An owner may end other calls meanwhile, so that each step begins anew. */
-void server_calls_cancel(struct rpc_server *s, const char *text)
-{
-    struct server_call *c;
-
-    while (!s->closed && (c = LIST_FIRST(&s->calls))) {
-        server_call_enter(c);
-        c->kind->gone(c);
-        server_call_abort(c, GRPC_UNAVAILABLE, text);
-        server_call_leave(c);
-    }
-}
-
 void server_calls_forget(struct rpc_server *s)
 {
     struct server_call *c, *next;

@@ -48,12 +48,10 @@ struct rpc_server {
     int port;
     struct log_gate stranger_gate;
     bool draining;
-    bool cancelled;
     bool closed;
     void (*drained)(void *ud);
     void *drained_ud;
-    struct env_task drained_task, cancel_task;
-    struct env_timer cancel_timer;
+    struct env_task drained_task;
     TAILQ_HEAD(, server_call) waits;
     struct env_timer waits_timer;
     uint32_t refs; /* sessions, incoming calls, our own frames */
@@ -79,8 +77,7 @@ void server_call_finish(struct server_call *c, int status, const char *text);
 void server_call_abort(struct server_call *c, int status, const char *text);
 /* The slot ended() of each kind. */
 void server_call_on_ended(void *ud, int status, const char *text, bool refused);
-/* Ends the calls of all owners: with a word to both sides, or silently. */
-void server_calls_cancel(struct rpc_server *s, const char *text);
+/* Ends the calls of all owners, silently. */
 void server_calls_forget(struct rpc_server *s);
 
 /* Takes the stream over. */

@@ -715,6 +715,16 @@ struct fixture *fixture_create(enum over t)
     return f;
 }
 
+void fixture_abort_all(struct fixture *f)
+{
+    struct served *v;
+
+    while ((v = LIST_FIRST(&f->served))) {
+        f->table->abort(v->s, 14, "shutting down");
+        served_free(v);
+    }
+}
+
 void fixture_destroy(struct fixture *f)
 {
     int64_t began = env_now_ns(f->env);

@@ -60,6 +60,7 @@ extern _Thread_local long fixture_allocations;
 bool fixture_over_core(void);
 struct fixture *fixture_create(enum over t);
 struct fixture *fixture_create_with(enum over t, const struct rpc_config *config);
+void fixture_abort_all(struct fixture *f); /* [loop] every call that is served */
 void fixture_destroy(struct fixture *f);
 void fixture_server_open(struct fixture *f);
 void fixture_server_close(struct fixture *f);

@@ -220,11 +220,10 @@ START_TEST(test_server_stops)
     read_open(&rd, "fn_id", "f1");
     WAIT(f, is_read, NULL);
     loop_enter(f->loop);
-    rpc_server_cancel(f->server);
+    rpc_server_close(f->server);
     loop_leave(f->loop);
     WAIT(f, has_ended, &rd);
     ck_assert_int_eq(rd.status, 14);
-    ck_assert_uint_eq(f->logs_gone, 1);
     read_close(&rd);
     fixture_destroy(f);
 }
