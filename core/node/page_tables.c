@@ -300,9 +300,9 @@ static void begin_hosts(void *ud, struct page_walk *w)
 static const char *host_why(const struct npm_host *h)
 {
     return h->fault[0]                      ? h->fault
-           : h->state == NPM_DRAINING       ? npm_reason_text(h->reason)
+           : h->state == NPM_DRAINING       ? npm_reason_texts[h->reason]
            : h->silent_ns                   ? "it does not answer"
-           : h->wish != NPM_WISH_NONE       ? npm_wish_name(h->wish)
+           : h->wish != NPM_WISH_NONE       ? npm_wish_names[h->wish]
                                             : NULL;
 }
 
@@ -327,7 +327,7 @@ static bool next_host(void *ud, struct page_walk *w, struct page_row *ret)
     h = npm_host_at(g, at->host++);
     *ret = (struct page_row){
         .weight = (host_why(h) || h->state != NPM_ACTIVE ? TROUBLE : 0) + h->active,
-        .texts = { h->id, h->address, npm_state_name(h->state), name, host_why(h),
+        .texts = { h->id, h->address, npm_state_names[h->state], name, host_why(h),
                    npm_labels(g, h) },
         .numbers = { h->active, (int64_t)h->capacity_mb, in_ms(env_now_ns(n->env) - h->since_ns),
                      h->wish == NPM_WISH_DRAIN }

@@ -82,7 +82,7 @@ static json_t *host_json(const struct npm_group *g, const char *group, const str
 {
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:b, s:I}", "group", group, "id", h->id, "address",
-        h->address, "state", npm_state_name(h->state), "active", (int)h->active, "capacity_mb",
+        h->address, "state", npm_state_names[h->state], "active", (int)h->active, "capacity_mb",
         (json_int_t)h->capacity_mb, "operator_drain", h->wish == NPM_WISH_DRAIN, "empty",
         npm_is_empty(g, h), "since_s", (json_int_t)((now_ns - h->since_ns) / ENV_S));
 
@@ -90,10 +90,10 @@ static json_t *host_json(const struct npm_group *g, const char *group, const str
         json_object_set_new(o, "labels", json_string(npm_labels(g, h)));
     }
     if (o && h->wish != NPM_WISH_NONE) {
-        json_object_set_new(o, "wish", json_string(npm_wish_name(h->wish)));
+        json_object_set_new(o, "wish", json_string(npm_wish_names[h->wish]));
     }
     if (o && h->state == NPM_DRAINING) {
-        json_object_set_new(o, "why", json_string(npm_reason_text(h->reason)));
+        json_object_set_new(o, "why", json_string(npm_reason_texts[h->reason]));
     }
     if (o && h->fault[0]) {
         json_object_set_new(o, "fault", json_string(h->fault));
@@ -167,7 +167,7 @@ static void on_runners(void *ud, struct admin_request *rq)
     json_decref(root);
 }
 
-static void give_order(struct node *n, struct admin_request *rq, enum npm_order order)
+static void give_order(struct node *n, struct admin_request *rq, enum npm_event_kind order)
 {
     struct fn_error e = ERR_INIT;
 
@@ -180,27 +180,27 @@ static void give_order(struct node *n, struct admin_request *rq, enum npm_order 
 
 static void on_drain(void *ud, struct admin_request *rq)
 {
-    give_order(ud, rq, NPM_ORDER_DRAIN);
+    give_order(ud, rq, NPM_DRAIN);
 }
 
 static void on_undrain(void *ud, struct admin_request *rq)
 {
-    give_order(ud, rq, NPM_ORDER_UNDRAIN);
+    give_order(ud, rq, NPM_UNDRAIN);
 }
 
 static void on_replace(void *ud, struct admin_request *rq)
 {
-    give_order(ud, rq, NPM_ORDER_REPLACE);
+    give_order(ud, rq, NPM_REPLACE);
 }
 
 static void on_remove(void *ud, struct admin_request *rq)
 {
-    give_order(ud, rq, NPM_ORDER_REMOVE);
+    give_order(ud, rq, NPM_RETIRE);
 }
 
 static void side_on_end(void *ud, struct admin_request *rq)
 {
-    give_order(ud, rq, NPM_ORDER_END);
+    give_order(ud, rq, NPM_END);
 }
 
 /* Where no file is set. */

@@ -3,6 +3,7 @@
  * A list is believed in what it adds, and doubted in what it leaves out. */
 #include <npm/npm_int.h>
 
+#include <base/hash.h>
 #include <string.h>
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -85,21 +86,11 @@ static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, i
     return h;
 }
 
-/* FNV-1a, 64 bits. Two ids that share one hide at worst a machine that ended at once. */
-static uint64_t cplane_key_of(const char *id)
-{
-    uint64_t h = 14695981039346656037u;
-
-    for (; *id; id++) {
-        h = (h ^ (unsigned char)*id) * 1099511628211u;
-    }
-    return h;
-}
-
-/* Clouds list what is gone for an hour. False also when there are too many to tell. */
+/* Clouds list what is gone for an hour. False also when there are too many to tell. Two ids that
+ * share a hash hide at worst a machine that ended at once. */
 static bool gone_is_news(struct npm_group *g, const char *id)
 {
-    uint64_t key = cplane_key_of(id);
+    uint64_t key = hash_text(HASH_INIT, id);
     uint32_t oldest = 0;
 
     for (uint32_t i = 0; i < NPM_GONE_KEPT; i++) {
@@ -381,11 +372,11 @@ static void provision_answered(struct npm_group *g, const struct npm_event *e, i
     }
 }
 
-static void remove_answered(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+/* A host that was removed stays listed for a while; one that was not, for ever. */
+static void remove_answered(struct npm_group *g, int64_t now_ns)
 {
     struct npm_host *h = host_find(g, g->call_host);
 
-    (void)e; /* a host that was removed stays listed for a while; one that was not, for ever */
     if (h) {
         h->tries++;
         h->remove_ns = now_ns + pause_ns(g, h->tries + 1);
@@ -400,7 +391,7 @@ void cplane_answered(struct npm_group *g, const struct npm_event *e, int64_t now
     if (call == NPM_CALL_PROVISION) {
         provision_answered(g, e, now_ns);
     } else if (call == NPM_CALL_REMOVE) {
-        remove_answered(g, e, now_ns);
+        remove_answered(g, now_ns);
     } else if (e->kind == NPM_LISTED) {
         cplane_listed(g, e, now_ns);
     } else {

@@ -5,14 +5,13 @@
 #include <base/metric.h>
 #include <npm/npm.h>
 
+#define FIGURES_GAUGES_N 11
+
 struct figures {
-    struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *lbs_twice, *at_max;
-    struct metric *standby;
-    struct metric *cplane_failures, *stillborn, *failing;
+    struct metric *gauges[FIGURES_GAUGES_N]; /* as figures.c lists them */
     struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
-    struct metric *drain_losses;
     struct metric *provision_latency;
-    struct metric *accepted, *removals; /* counters */
+    struct metric *accepted, *removals, *drain_losses; /* counters */
     struct metric *notes[NPM_NOTES_N];  /* of those that are counted; else NULL */
 };
 

@@ -6,23 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[NPM_STATES_N] = { "booting", "active", "draining", "removing",
-                                                       "foreign" };
+const char *const npm_state_names[NPM_STATES_N] = { "booting", "active", "draining", "removing",
+                                                    "foreign" };
 
-static const char *const wish_names[NPM_WISHES_N] = { "none", "drain", "replace", "remove" };
+const char *const npm_wish_names[NPM_WISHES_N] = { "none", "drain", "replace", "remove" };
 
-static const char *const reason_texts[NPM_REASONS_N] = { "",
-                                                         "not needed",
-                                                         "silent",
-                                                         "the operator's wish",
-                                                         "replaced",
-                                                         "it got a call before its removal" };
+const char *const npm_reason_texts[NPM_REASONS_N] = {
+    "", "not needed", "silent", "the operator's wish", "replaced",
+    "it got a call before its removal",
+};
 
-/* Key: the value's, with its unit. */
-static const struct {
-    const char *text, *key;
-    bool warns;
-} notes[NPM_NOTES_N] = {
+const struct npm_note_about npm_notes[NPM_NOTES_N] = {
     [NPM_NOTE_ADOPTED] = { "runner found, which nobody here asked for", NULL, false },
     [NPM_NOTE_ARRIVED] = { "runner arrived", "after_ms", false },
     [NPM_NOTE_ACTIVE] = { "runner active", "capacity_mb", false },
@@ -70,37 +64,7 @@ static const uint32_t follows[NPM_STATES_N] = {
     [NPM_REMOVING] = STATE(NPM_DRAINING),
     [NPM_FOREIGN] = STATE(NPM_BOOTING),
 };
-const struct states npm_host_states = { "host", state_names, follows, NPM_STATES_N };
-
-const char *npm_state_name(enum npm_host_state state)
-{
-    return state_names[state];
-}
-
-const char *npm_wish_name(enum npm_wish wish)
-{
-    return wish_names[wish];
-}
-
-const char *npm_reason_text(enum npm_reason reason)
-{
-    return reason_texts[reason];
-}
-
-const char *npm_note_text(enum npm_note what)
-{
-    return notes[what].text;
-}
-
-const char *npm_note_key(enum npm_note what)
-{
-    return notes[what].key;
-}
-
-bool npm_note_is_warning(enum npm_note what)
-{
-    return notes[what].warns;
-}
+const struct states npm_host_states = { "host", npm_state_names, follows, NPM_STATES_N };
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
@@ -178,24 +142,22 @@ uint64_t failing_mb(const struct npm_group *g)
     return g->failing_n <= 1 || g->failing_n * 2 <= g->state_n[NPM_ACTIVE] ? g->failing_mb : 0;
 }
 
+/* sign: 1 or -1; sums are unsigned, and what is taken from them comes round. */
 static void group_count(struct npm_group *g, const struct npm_host *h, int sign)
 {
-    if (sign > 0) {
-        g->state_n[h->state]++;
-        g->state_mb[h->state] += h->capacity_mb;
-        g->leaving_n += leaves(h);
-        g->leaving_mb += leaves(h) ? h->capacity_mb : 0;
-        g->failing_n += fails(h);
-        g->failing_mb += fails(h) ? h->capacity_mb : 0;
-        g->budget->runners += owned(h->state);
-    } else {
-        g->state_n[h->state]--;
-        g->state_mb[h->state] -= h->capacity_mb;
-        g->leaving_n -= leaves(h);
-        g->leaving_mb -= leaves(h) ? h->capacity_mb : 0;
-        g->failing_n -= fails(h);
-        g->failing_mb -= fails(h) ? h->capacity_mb : 0;
-        g->budget->runners -= owned(h->state);
+    uint32_t one = (uint32_t)sign;
+    uint64_t mb = h->capacity_mb * (uint64_t)sign;
+
+    g->state_n[h->state] += one;
+    g->state_mb[h->state] += mb;
+    g->budget->runners += owned(h->state) ? one : 0;
+    if (leaves(h)) {
+        g->leaving_n += one;
+        g->leaving_mb += mb;
+    }
+    if (fails(h)) {
+        g->failing_n += one;
+        g->failing_mb += mb;
     }
     learn_typical(g);
 }

@@ -2,18 +2,13 @@
  * array. */
 #include <npm/npm_int.h>
 
+#include <base/hash.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a, 32 bits. */
 static uint32_t hash(const char *key)
 {
-    uint32_t h = 2166136261u;
-
-    for (; *key; key++) {
-        h = (h ^ (unsigned char)*key) * 16777619u;
-    }
-    return h;
+    return (uint32_t)hash_text(HASH_INIT, key);
 }
 
 static const char *index_key_of(const struct index *x, uint32_t slot)

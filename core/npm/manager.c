@@ -41,8 +41,7 @@ struct mgroup {
     struct fn_error error;
     struct fn_error failed; /* the last one, until a call goes well */
     struct arena arena; /* of the list */
-    struct fn_machine *machines;
-    uint32_t n_machines, cap_machines;
+    struct buf machines; /* of struct fn_machine */
 };
 
 struct npm_manager {
@@ -78,39 +77,37 @@ static const char *sorted_copy(struct arena *a, const char *labels)
     return arena_strdup(a, sorted);
 }
 
+static struct fn_machine *machines_of(const struct mgroup *g)
+{
+    return (struct fn_machine *)(void *)g->machines.data;
+}
+
+static uint32_t machines_n(const struct mgroup *g)
+{
+    return (uint32_t)(g->machines.len / sizeof(struct fn_machine));
+}
+
 static int machine_add(void *ud, const struct fn_machine *copied)
 {
     struct mgroup *g = ud;
     struct plugin *p = g->manager->deps.cplane;
-    struct fn_machine said;
-    struct fn_machine *m;
+    struct fn_machine said, m;
 
     if (plugin_answer_machine(p, copied, &said) < 0) {
         return FN_E_INVALID;
     }
-    if (g->n_machines == g->cap_machines) {
-        uint32_t cap = g->cap_machines ? g->cap_machines * 2 : 64;
-
-        m = cap > NPM_MACHINES_MAX ? NULL : realloc(g->machines, cap * sizeof(*m));
-        if (!m && cap > NPM_MACHINES_MAX) {
-            plugin_bad_answer(p, "list: more than 65536 machines");
-        }
-        if (!m) {
-            return FN_E_EXHAUSTED;
-        }
-        g->machines = m;
-        g->cap_machines = cap;
-    }
-    m = &g->machines[g->n_machines];
-    *m = said;
-    m->id = said.id ? arena_strdup(&g->arena, said.id) : NULL;
-    m->address = said.address ? arena_strdup(&g->arena, said.address) : NULL;
-    m->labels = said.labels ? sorted_copy(&g->arena, said.labels) : NULL;
-    if ((said.id && !m->id) || (said.address && !m->address) || (said.labels && !m->labels)) {
+    if (machines_n(g) == NPM_MACHINES_MAX) {
+        plugin_bad_answer(p, "list: more than 65536 machines");
         return FN_E_EXHAUSTED;
     }
-    g->n_machines++;
-    return 0;
+    m = said;
+    m.id = said.id ? arena_strdup(&g->arena, said.id) : NULL;
+    m.address = said.address ? arena_strdup(&g->arena, said.address) : NULL;
+    m.labels = said.labels ? sorted_copy(&g->arena, said.labels) : NULL;
+    if ((said.id && !m.id) || (said.address && !m.address) || (said.labels && !m.labels)) {
+        return FN_E_EXHAUSTED;
+    }
+    return buf_add(&g->machines, &m, sizeof(m));
 }
 
 /* [worker] Before anybody believes it. */
@@ -123,10 +120,10 @@ static void manager_judge(struct mgroup *g)
     if (g->result == 0 && g->call == NPM_DO_PROVISION) {
         g->result = plugin_answer_accepted(p, g->n, g->accepted, &g->error);
     }
-    if (g->result == 0 && g->call == NPM_DO_LIST && g->n_machines > 1) {
-        scratch = malloc(g->n_machines * sizeof(*scratch));
+    if (g->result == 0 && g->call == NPM_DO_LIST && machines_n(g) > 1) {
+        scratch = malloc(machines_n(g) * sizeof(*scratch));
         if (scratch) {
-            plugin_answer_machines(p, g->machines, g->n_machines, scratch);
+            plugin_answer_machines(p, machines_of(g), machines_n(g), scratch);
         }
         free(scratch);
     }
@@ -189,9 +186,9 @@ static struct npm_event answer_of(const struct mgroup *g)
     switch (g->call) {
     case NPM_DO_LIST:
         return (struct npm_event){ .kind = ok ? NPM_LISTED : NPM_LIST_FAILED,
-                                   .n = g->n_machines,
+                                   .n = machines_n(g),
                                    .standby = g->standby,
-                                   .machines = g->machines };
+                                   .machines = machines_of(g) };
     case NPM_DO_PROVISION:
         return (struct npm_event){ .kind = ok ? NPM_PROVISIONED : NPM_PROVISION_FAILED,
                                    .n = g->accepted,
@@ -289,7 +286,7 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
     g->n = a->n;
     g->request_id = a->request_id;
     g->accepted = 0;
-    g->n_machines = 0;
+    buf_clear(&g->machines);
     if (a->id) {
         memcpy(g->host, a->id, strlen(a->id) + 1);
     }
@@ -343,7 +340,7 @@ static void time_provision(struct mgroup *g, const struct npm_action *a)
 static const char *why_of(const struct npm_action *a, const struct npm_host *h)
 {
     return !h                                                               ? NULL
-           : a->note == NPM_NOTE_DRAINING && h->state == NPM_DRAINING ? npm_reason_text(h->reason)
+           : a->note == NPM_NOTE_DRAINING && h->state == NPM_DRAINING ? npm_reason_texts[h->reason]
            : a->note == NPM_NOTE_FAILING                              ? h->fault
                                                                       : NULL;
 }
@@ -351,7 +348,7 @@ static const char *why_of(const struct npm_action *a, const struct npm_host *h)
 static void manager_tell(struct mgroup *g, const struct npm_action *a)
 {
     const struct npm_host *h = a->id ? npm_host_find(g->group, a->id) : NULL;
-    const char *key = npm_note_key(a->note);
+    const struct npm_note_about *about = &npm_notes[a->note];
 
     g->lb_refused |= a->note == NPM_NOTE_LBS_FULL;
     if (g->figures.notes[a->note]) {
@@ -360,9 +357,9 @@ static void manager_tell(struct mgroup *g, const struct npm_action *a)
     if (is_old_news(g, a->note)) {
         return;
     }
-    log_write(npm_note_is_warning(a->note) ? FN_LOG_WARN : FN_LOG_INFO, npm_note_text(a->note),
-              "group", g->name, "id", a->id, "why", why_of(a, h),
-              key ? key : "", key ? log_num((int64_t)a->value) : NULL, (char *)NULL);
+    log_write(about->warns ? FN_LOG_WARN : FN_LOG_INFO, about->text, "group", g->name, "id", a->id,
+              "why", why_of(a, h), about->key ? about->key : "",
+              about->key ? log_num((int64_t)a->value) : NULL, (char *)NULL);
     if (a->note == NPM_NOTE_DRAIN_CUT) {
         metric_add(g->figures.drain_losses, (int64_t)a->value);
     } else if (a->note == NPM_NOTE_ACTIVE) {
@@ -567,18 +564,7 @@ static struct mgroup *group_of(const struct npm_manager *m, const char *runner, 
     return found;
 }
 
-static const struct {
-    enum npm_event_kind event;
-    enum npm_wish wish; /* to remember */
-} orders[] = {
-    [NPM_ORDER_DRAIN] = { NPM_DRAIN, NPM_WISH_DRAIN },
-    [NPM_ORDER_UNDRAIN] = { NPM_UNDRAIN, NPM_WISH_NONE },
-    [NPM_ORDER_REPLACE] = { NPM_REPLACE, NPM_WISH_REPLACE },
-    [NPM_ORDER_REMOVE] = { NPM_RETIRE, NPM_WISH_REMOVE },
-    [NPM_ORDER_END] = { NPM_END, NPM_WISH_REMOVE },
-};
-
-static int check_order(const struct npm_host *h, enum npm_order order, struct fn_error *reterr)
+static int check_order(const struct npm_host *h, enum npm_event_kind order, struct fn_error *reterr)
 {
     if (h->state == NPM_FOREIGN) {
         return err_set(reterr, FN_E_PRECONDITION,
@@ -586,27 +572,32 @@ static int check_order(const struct npm_host *h, enum npm_order order, struct fn
                        "alone",
                        h->id);
     }
-    if (h->state == NPM_REMOVING && order != NPM_ORDER_REMOVE && order != NPM_ORDER_END) {
+    if (h->state == NPM_REMOVING && order != NPM_RETIRE && order != NPM_END) {
         return err_set(reterr, FN_E_PRECONDITION, "runner %.64s is being removed", h->id);
     }
-    if (order == NPM_ORDER_REMOVE && h->active > 0) {
+    if (order == NPM_RETIRE && h->active > 0) {
         return err_set(reterr, FN_E_PRECONDITION,
                        "runner %.64s runs %u calls; drain it first, or say --force to end them",
                        h->id, h->active);
     }
-    if (order == NPM_ORDER_UNDRAIN && h->state != NPM_DRAINING && h->wish == NPM_WISH_NONE) {
+    if (order == NPM_UNDRAIN && h->state != NPM_DRAINING && h->wish == NPM_WISH_NONE) {
         return err_set(reterr, FN_E_PRECONDITION, "runner %.64s is not drained, it is %s", h->id,
-                       npm_state_name(h->state));
+                       npm_state_names[h->state]);
     }
     return 0;
 }
 
-int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order order,
+int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_event_kind order,
                       struct fn_error *reterr)
 {
+    static const enum npm_wish wishes[] = { [NPM_DRAIN] = NPM_WISH_DRAIN,
+                                            [NPM_UNDRAIN] = NPM_WISH_NONE,
+                                            [NPM_REPLACE] = NPM_WISH_REPLACE,
+                                            [NPM_RETIRE] = NPM_WISH_REMOVE,
+                                            [NPM_END] = NPM_WISH_REMOVE };
     const char *id = NULL;
     struct mgroup *g = group_of(m, runner, &id, reterr);
-    const struct npm_event e = { .kind = orders[order].event, .id = id };
+    const struct npm_event e = { .kind = order, .id = id };
 
     if (!g) {
         return reterr->code;
@@ -618,7 +609,7 @@ int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order 
     if (check_order(npm_host_find(g->group, id), order, reterr) < 0) {
         return reterr->code;
     }
-    if (npm_wishes_set(m->wishes, g->name, id, orders[order].wish, env_now_ns(m->deps.env)) < 0) {
+    if (npm_wishes_set(m->wishes, g->name, id, wishes[order], env_now_ns(m->deps.env)) < 0) {
         return err_set(reterr, FN_E_EXHAUSTED,
                        "runner %.64s: more than %u runners are drained or being replaced", id,
                        NPM_WISHES_MAX);
@@ -780,7 +771,7 @@ void npm_manager_destroy(struct npm_manager *m)
         env_timer_clear(m->deps.env, &g->timer);
         npm_group_destroy(g->group);
         free(g->predictor_state);
-        free(g->machines);
+        buf_finish(&g->machines);
     }
     env_undefer(m->deps.env, &m->stopped_task);
     npm_wishes_destroy(m->wishes);

@@ -84,19 +84,10 @@ uint64_t npm_manager_epoch(const struct npm_manager *m);
 uint32_t npm_manager_count(const struct npm_manager *m);
 const char *npm_manager_name_at(const struct npm_manager *m, uint32_t i);
 
-/* What the operator may do with a runner. */
-enum npm_order {
-    NPM_ORDER_DRAIN,
-    NPM_ORDER_UNDRAIN,
-    NPM_ORDER_REPLACE,
-    NPM_ORDER_REMOVE,
-    NPM_ORDER_END
-};
-
-/* runner: its id, or group/id when more than one group has it. REMOVE is for one without calls; END
- * does not ask. FN_E_NOT_FOUND, FN_E_PRECONDITION: its state does not allow it, or the id is
- * ambiguous. */
-int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order order,
+/* order: an event of the operator, NPM_DRAIN to NPM_END. runner: its id, or group/id when more than
+ * one group has it. RETIRE is for one without calls; END does not ask. FN_E_NOT_FOUND,
+ * FN_E_PRECONDITION: its state does not allow it, or the id is ambiguous. */
+int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_event_kind order,
                       struct fn_error *reterr);
 /* To be kept for the next start, and filled with what the last one kept before the first list. */
 struct npm_wishes *npm_manager_wishes(const struct npm_manager *m);

@@ -182,9 +182,12 @@ enum npm_note {
     NPM_NOTES_N
 };
 
-const char *npm_note_text(enum npm_note note);
-const char *npm_note_key(enum npm_note note); /* what `value` is, with its unit; NULL: nothing */
-bool npm_note_is_warning(enum npm_note note);
+struct npm_note_about {
+    const char *text;
+    const char *key; /* what `value` is, with its unit; NULL: nothing */
+    bool warns;
+};
+extern const struct npm_note_about npm_notes[NPM_NOTES_N];
 
 struct npm_action {
     enum npm_action_kind kind;
@@ -214,7 +217,7 @@ enum npm_host_state {
 };
 
 extern const struct states npm_host_states; /* it begins as BOOTING or FOREIGN */
-const char *npm_state_name(enum npm_host_state state);
+extern const char *const npm_state_names[NPM_STATES_N];
 
 /* What the operator wants of a host, beyond what the group needs. */
 enum npm_wish {
@@ -225,7 +228,7 @@ enum npm_wish {
     NPM_WISHES_N
 };
 
-const char *npm_wish_name(enum npm_wish wish);
+extern const char *const npm_wish_names[NPM_WISHES_N];
 
 /* Why a host drains. */
 enum npm_reason {
@@ -238,7 +241,7 @@ enum npm_reason {
     NPM_REASONS_N
 };
 
-const char *npm_reason_text(enum npm_reason reason);
+extern const char *const npm_reason_texts[NPM_REASONS_N];
 
 /* What every step reads comes first. */
 struct npm_host {

@@ -15,35 +15,14 @@ static void check_stall(struct npm_group *g, int64_t now_ns)
     g->stepped_ns = now_ns;
 }
 
-static void handle(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
-{
-    switch (e->kind) {
-    case NPM_TICK:
-        break;
-    case NPM_DEMAND:
-        demand_heard(g, e, now_ns);
-        break;
-    case NPM_LISTED:
-    case NPM_LIST_FAILED:
-    case NPM_PROVISIONED:
-    case NPM_PROVISION_FAILED:
-    case NPM_REMOVED:
-    case NPM_REMOVE_FAILED:
-        cplane_answered(g, e, now_ns);
-        break;
-    case NPM_REPORTED:
-    case NPM_SILENT:
-        hosts_heard(g, e, now_ns);
-        break;
-    case NPM_DRAIN:
-    case NPM_UNDRAIN:
-    case NPM_REPLACE:
-    case NPM_RETIRE:
-    case NPM_END:
-        hosts_operator(g, e, now_ns);
-        break;
-    }
-}
+/* Who hears of which event; nobody of a tick. */
+static void (*const heard_by[])(struct npm_group *g, const struct npm_event *e, int64_t now_ns) = {
+    [NPM_TICK] = NULL,
+    [NPM_DEMAND] = demand_heard,
+    [NPM_LISTED ... NPM_REMOVE_FAILED] = cplane_answered,
+    [NPM_REPORTED ... NPM_SILENT] = hosts_heard,
+    [NPM_DRAIN ... NPM_END] = hosts_operator,
+};
 
 static void step_publish(struct npm_group *g, int64_t now_ns)
 {
@@ -68,7 +47,9 @@ int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
     out->n = out->dropped = 0;
     g->out = out;
     check_stall(g, now_ns);
-    handle(g, e, now_ns);
+    if (heard_by[e->kind]) {
+        heard_by[e->kind](g, e, now_ns);
+    }
     if (e->kind != NPM_DEMAND) { /* the frequent one; the rest can wait for the next tick */
         demand_expire(g, now_ns);
         cplane_expire(g, now_ns);

@@ -114,7 +114,7 @@ int npm_wishes_write(const struct npm_wishes *w, struct buf *out)
     int r = buf_printf(out, "# What the operator wants of runners; written by fnd.\n");
 
     for (e = w->entries; e && r >= 0; e = e->hh.next) {
-        r = buf_printf(out, "%s %s %s\n", npm_wish_name(e->wish), e->key.id, e->key.group);
+        r = buf_printf(out, "%s %s %s\n", npm_wish_names[e->wish], e->key.id, e->key.group);
     }
     return r;
 }
@@ -123,7 +123,7 @@ static enum npm_wish wish_of(const char *name)
 {
     int w = NPM_WISH_DRAIN;
 
-    while (w < NPM_WISHES_N && strcmp(npm_wish_name((enum npm_wish)w), name) != 0) {
+    while (w < NPM_WISHES_N && strcmp(npm_wish_names[w], name) != 0) {
         w++;
     }
     return w < NPM_WISHES_N ? (enum npm_wish)w : NPM_WISH_NONE;

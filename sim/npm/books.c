@@ -277,7 +277,7 @@ static void check_removal(struct world *w, struct pool *p, const struct npm_acti
 
     if (!h || h->state != NPM_REMOVING) {
         broken(w, SAFETY(3), "g%u removes %s, which is %s", p->no, a->id,
-               h ? npm_state_name(h->state) : "unknown");
+               h ? npm_state_names[h->state] : "unknown");
         return;
     }
     if (m->ordered_ns != 0) {
@@ -374,8 +374,8 @@ static void check_move(struct world *w, const struct pool *p, const struct machi
 
     if ((m->state == NPM_REMOVING && !stays) || to == NPM_FOREIGN ||
         (to == NPM_BOOTING && m->state != NPM_FOREIGN && !boots)) {
-        broken(w, SAFETY(3), "g%u moves %s from %s to %s", p->no, m->id, npm_state_name(m->state),
-               npm_state_name(to));
+        broken(w, SAFETY(3), "g%u moves %s from %s to %s", p->no, m->id, npm_state_names[m->state],
+               npm_state_names[to]);
     }
 }
 
@@ -448,18 +448,18 @@ static void check_wish(struct world *w, const struct pool *p, const struct machi
     if (m->wish == NPM_WISH_NONE || h->wish == NPM_WISH_NONE) {
         if (m->wish != NPM_WISH_NONE && (h->state == NPM_ACTIVE || h->state == NPM_DRAINING)) {
             broken(w, SAFETY(15), "g%u forgot that the operator wants to %s %s", p->no,
-                   npm_wish_name(m->wish), m->id);
+                   npm_wish_names[m->wish], m->id);
         }
         return;
     }
     if (m->wish == NPM_WISH_DRAIN && h->state != NPM_DRAINING && h->state != NPM_FOREIGN &&
         e->kind != NPM_LISTED) {
         broken(w, SAFETY(15), "g%u has %s %s, which the operator drained", p->no,
-               npm_state_name(h->state), m->id);
+               npm_state_names[h->state], m->id);
     }
     if (h->state == NPM_ACTIVE && (m->wish == NPM_WISH_REMOVE || (came && m->state != m->was))) {
         broken(w, SAFETY(15), "g%u takes %s back, which the operator wants to %s", p->no, m->id,
-               npm_wish_name(m->wish));
+               npm_wish_names[m->wish]);
     }
     ret->replaced |= m->wish == NPM_WISH_REPLACE && m->was == NPM_ACTIVE &&
                      h->state == NPM_DRAINING && h->silent_ns == 0 && m->drain_ns == w->now_ns;

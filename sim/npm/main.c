@@ -178,7 +178,7 @@ static void print_total(const struct job *j, const struct total *t, double real_
     }
     putchar('\n');
     for (uint32_t i = 0; i < NPM_NOTES_N; i++) {
-        printf("note: %s: %llu\n", npm_note_text((enum npm_note)i),
+        printf("note: %s: %llu\n", npm_notes[i].text,
                (unsigned long long)s->notes[i]);
     }
     printf("groups too crowded with strangers for L1 and L4: %llu\n",

@@ -104,7 +104,7 @@ static void tell_action(struct world *w, const struct pool *p, const struct npm_
         return;
     }
     if (a->kind == NPM_DO_NOTE) {
-        trace(w, "g%u   note: %s %s %llu", p->no, npm_note_text(a->note), a->id ? a->id : "",
+        trace(w, "g%u   note: %s %s %llu", p->no, npm_notes[a->note].text, a->id ? a->id : "",
               (unsigned long long)a->value);
     } else {
         trace(w, "g%u   -> %s %s n=%u request=%llu", p->no, names[a->kind], a->id ? a->id : "",

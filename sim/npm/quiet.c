@@ -119,7 +119,7 @@ static void check_empty(struct world *w, const struct pool *p)
             const struct npm_host *h = npm_host_at(p->g, i);
 
             trace(w, "g%u has %s %s %llu MB, since %lld s, %u calls", p->no, h->id,
-                  npm_state_name(h->state), (unsigned long long)h->capacity_mb,
+                  npm_state_names[h->state], (unsigned long long)h->capacity_mb,
                   (long long)((w->now_ns - h->since_ns) / S), h->active);
         }
         broken(w, LIVENESS(4),

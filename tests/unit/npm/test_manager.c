@@ -309,7 +309,7 @@ START_TEST(what_comes_each_second_is_said_each_ten)
 }
 END_TEST
 
-static int give(const char *runner, enum npm_order order, const char *expected)
+static int give(const char *runner, enum npm_event_kind order, const char *expected)
 {
     struct fn_error e = ERR_INIT;
     int r = npm_manager_order(m, runner, order, &e);
@@ -326,21 +326,21 @@ START_TEST(what_cannot_be_done_is_refused)
     create();
     kept = 0;
     pass(3);
-    ck_assert_int_eq(give("machine-0", NPM_ORDER_DRAIN, "which groups default and blue have"),
+    ck_assert_int_eq(give("machine-0", NPM_DRAIN, "which groups default and blue have"),
                      FN_E_PRECONDITION);
-    ck_assert_int_eq(give("machine-9", NPM_ORDER_DRAIN, "expected the id of a runner"),
+    ck_assert_int_eq(give("machine-9", NPM_DRAIN, "expected the id of a runner"),
                      FN_E_NOT_FOUND);
-    ck_assert_int_eq(give("blue/machine-2", NPM_ORDER_DRAIN, "is foreign"), FN_E_PRECONDITION);
-    ck_assert_int_eq(give("blue/machine-0", NPM_ORDER_UNDRAIN, "is not drained, it is booting"),
+    ck_assert_int_eq(give("blue/machine-2", NPM_DRAIN, "is foreign"), FN_E_PRECONDITION);
+    ck_assert_int_eq(give("blue/machine-0", NPM_UNDRAIN, "is not drained, it is booting"),
                      FN_E_PRECONDITION);
     ck_assert_uint_eq(kept, 0);
-    ck_assert_int_eq(give("blue/machine-0", NPM_ORDER_DRAIN, NULL), 0);
+    ck_assert_int_eq(give("blue/machine-0", NPM_DRAIN, NULL), 0);
     ck_assert_int_eq(npm_host_find(npm_manager_group(m, "blue"), "machine-0")->state, NPM_DRAINING);
     ck_assert_int_eq(npm_host_find(npm_manager_group(m, "default"), "machine-0")->state,
                      NPM_BOOTING);
     ck_assert_uint_eq(kept, 1);
-    ck_assert_int_eq(give("default/machine-1", NPM_ORDER_END, NULL), 0);
-    ck_assert_int_eq(give("default/machine-1", NPM_ORDER_DRAIN, "is being removed"),
+    ck_assert_int_eq(give("default/machine-1", NPM_END, NULL), 0);
+    ck_assert_int_eq(give("default/machine-1", NPM_DRAIN, "is being removed"),
                      FN_E_PRECONDITION);
 }
 END_TEST
@@ -351,7 +351,7 @@ START_TEST(a_new_manager_does_what_was_wished_of_the_last_one)
     const struct npm_host *h;
 
     pass(3);
-    ck_assert_int_eq(give("machine-1", NPM_ORDER_DRAIN, NULL), 0);
+    ck_assert_int_eq(give("machine-1", NPM_DRAIN, NULL), 0);
     ck_assert_int_ge(npm_wishes_write(npm_manager_wishes(m), &text), 0);
     end();
     create();
