@@ -84,7 +84,8 @@ static int read_app(struct api_call *c, struct fn_error *reterr)
 {
     const struct api_request *rq = c->rq;
 
-    return body_read(c, app_from_client(&c->op.app, &c->arena, rq->body, rq->body_len, reterr),
+    return body_read(c, app_from_json(&c->op.app, BY_CLIENT, &c->arena, rq->body, rq->body_len,
+                                      reterr),
                      reterr);
 }
 
@@ -92,7 +93,8 @@ static int read_fn(struct api_call *c, struct fn_error *reterr)
 {
     const struct api_request *rq = c->rq;
 
-    return body_read(c, fn_def_from_client(&c->op.fn, &c->arena, rq->body, rq->body_len, reterr),
+    return body_read(c, fn_def_from_json(&c->op.fn, BY_CLIENT, &c->arena, rq->body, rq->body_len,
+                                         reterr),
                      reterr);
 }
 
@@ -100,8 +102,9 @@ static int read_trigger(struct api_call *c, struct fn_error *reterr)
 {
     const struct api_request *rq = c->rq;
 
-    return body_read(
-        c, trigger_from_client(&c->op.trigger, &c->arena, rq->body, rq->body_len, reterr), reterr);
+    return body_read(c, trigger_from_json(&c->op.trigger, BY_CLIENT, &c->arena, rq->body,
+                                          rq->body_len, reterr),
+                     reterr);
 }
 
 /* An id and the time, behind all rules. */

@@ -18,7 +18,7 @@ int bodies_take(struct lb_call *c, struct fn_error *reterr)
     if (!budget || bytes < COUNTED_BYTES) {
         return 0;
     }
-    b = share_join(&c->lb->bodies, c->fn->app_id);
+    b = share_join(&c->lb->bodies, c->fn->model.app_id);
     if (!b) {
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
     }

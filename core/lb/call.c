@@ -132,9 +132,10 @@ static void log_end(struct lb_call *c, enum outcome outcome, int status, const s
     log_write_gated(lost ? &lost_kind : &kinds[outcome][level],
                     lost ? LOG_LOST_LINES : LOG_GATE_LINES, level, "call ended", "call_id", c->id,
                     "outcome", outcome_names[outcome], "status", log_num(status), "fn_id",
-                    c->fn ? c->fn->fn_id : c->route.fn_id, "app_id", c->fn ? c->fn->app_id : NULL,
-                    "runner_addr", c->place.address, "attempts", log_num(c->place.attempts),
-                    "error", e ? e->msg : NULL, "fn_request_id", c->request_id, "trace_id",
+                    c->fn ? c->fn->model.fn_id : c->route.fn_id, "app_id",
+                    c->fn ? c->fn->model.app_id : NULL, "runner_addr", c->place.address,
+                    "attempts", log_num(c->place.attempts), "error", e ? e->msg : NULL,
+                    "fn_request_id", c->request_id, "trace_id",
                     spans_trace_id(c->traced.spans), "peer", c->rq.peer, (char *)NULL);
 }
 
@@ -227,7 +228,7 @@ static void call_fail(struct lb_call *c, enum outcome outcome, int status, const
     call_finish(c, outcome, status, e);
 }
 
-void call_refuse(struct lb_call *c, const struct fn_error *e)
+static void call_refuse(struct lb_call *c, const struct fn_error *e)
 {
     call_fail(c, OUTCOME_NOT_EXECUTED, err_http_status(e), e);
 }
@@ -687,13 +688,11 @@ static const char *url_of(struct lb_call *c)
 
 static int build_model(struct lb_call *c, struct call *m)
 {
-    const struct catalog_fn *f = c->fn;
     const char *url = url_of(c);
     uint32_t dropped = 0;
     int r;
 
-    call_init(m, &c->arena);
-    catalog_fn_fill(f, m);
+    catalog_fn_fill(c->fn, &c->arena, m);
     m->id = c->id;
     m->detached = c->route.detached;
     m->url = url;

@@ -62,8 +62,9 @@ struct load {
 struct entry {
     char *key;
     struct catalog *catalog;
-    char *fn_id;        /* question of an invoke, else NULL */
-    char *app, *source; /* question of a trigger, else NULL */
+    const char *fn_id;  /* question of an invoke, in key; else NULL */
+    char *app;          /* question of a trigger, else NULL */
+    const char *source; /* the same, in key */
     bool fixed;
     bool admitted;         /* by catalog_admit(); of the catalog that comes */
     bool failing;          /* the last load failed; `fn` is older than its ttl */
@@ -113,9 +114,7 @@ static void stranger_forget(struct entry *e)
 static void entry_free(struct entry *e)
 {
     catalog_fn_unref(e->fn);
-    free(e->fn_id);
     free(e->app);
-    free(e->source);
     free(e->key);
     free(e);
 }
@@ -136,6 +135,8 @@ static struct entry *entry_find(struct catalog *c, const char *key)
     return e;
 }
 
+#define KEY_HEAD 2 /* bytes before what is asked for */
+
 /* Borrowed until the next one; NULL when out of memory. */
 static const char *catalog_key_of(struct catalog *c, const char *fn_id, const char *app,
                                   const char *source)
@@ -153,28 +154,25 @@ static const char *catalog_key_of(struct catalog *c, const char *fn_id, const ch
     return r == 0 ? buf_text(key) : NULL;
 }
 
+/* fn_id or app, by which the key was made. */
 static struct entry *entry_create(struct catalog *c, const char *key, const char *fn_id,
-                                  const char *app, const char *source)
+                                  const char *app)
 {
     struct entry *e = calloc(1, sizeof(*e));
 
-    if (!e || !(e->key = strdup(key))) {
+    if (!e || !(e->key = strdup(key)) || (app && !(e->app = strdup(app)))) {
+        free(e ? e->key : NULL);
         free(e);
         return NULL;
     }
+    e->fn_id = fn_id ? e->key + KEY_HEAD : NULL;
+    e->source = app ? e->key + KEY_HEAD + strlen(app) + 1 : NULL;
     e->catalog = c;
     TAILQ_INIT(&e->waiting);
     TAILQ_INIT(&e->answering);
     HASH_ADD_KEYPTR(hh, c->entries, e->key, strlen(e->key), e);
     if (!table_has(e)) {
         entry_free(e);
-        return NULL;
-    }
-    e->fn_id = fn_id ? strdup(fn_id) : NULL;
-    e->app = app ? strdup(app) : NULL;
-    e->source = source ? strdup(source) : NULL;
-    if ((fn_id && !e->fn_id) || (app && !e->app) || (source && !e->source)) {
-        entry_destroy(e);
         return NULL;
     }
     return e;
@@ -410,12 +408,12 @@ static int load_take(struct load *l, const char *body, size_t len, struct fn_err
 
     switch (l->step) {
     case LOAD_FN:
-        r = fn_def_from_json(&l->fn, &l->arena, body, len, err);
+        r = fn_def_from_json(&l->fn, BY_NODE, &l->arena, body, len, err);
         l->has_fn = r == 0;
         l->step = LOAD_APP;
         return r;
     case LOAD_APP:
-        r = app_from_json(&l->app, &l->arena, body, len, err);
+        r = app_from_json(&l->app, BY_NODE, &l->arena, body, len, err);
         l->has_app = r == 0;
         return r;
     case LOAD_APP_BY_NAME:
@@ -426,7 +424,7 @@ static int load_take(struct load *l, const char *body, size_t len, struct fn_err
         }
         return r;
     case LOAD_TRIGGER:
-        r = trigger_from_json(&l->trigger, &l->arena, body, len, err);
+        r = trigger_from_json(&l->trigger, BY_NODE, &l->arena, body, len, err);
         l->step = LOAD_FN;
         return r;
     }
@@ -608,9 +606,9 @@ static bool is_outdated(const struct entry *e)
     const struct catalog_changes *s = &e->catalog->changes;
 
     return e->epoch < s->expired_epoch || !e->fn ||
-           catalog_changes_after(s, e->epoch, e->fn->fn_id) ||
-           catalog_changes_after(s, e->epoch, e->fn->app_id) ||
-           catalog_changes_after(s, e->epoch, e->fn->trigger_id);
+           catalog_changes_after(s, e->epoch, e->fn->model.fn_id) ||
+           catalog_changes_after(s, e->epoch, e->fn->model.app_id) ||
+           catalog_changes_after(s, e->epoch, e->fn->model.trigger_id);
 }
 
 static void look_changed(struct entry *e, int64_t now_ns)
@@ -675,7 +673,7 @@ static struct catalog_query *catalog_find(struct catalog *c, const unsigned char
         cb(ud, NULL, &err);
         return NULL;
     }
-    e = key && has_room(c) ? entry_create(c, key, fn_id, app, source) : NULL;
+    e = key && has_room(c) ? entry_create(c, key, fn_id, app) : NULL;
     if (!e) {
         catalog_refuse(cb, ud, "LB312 this load balancer knows too many functions for another one");
         return NULL;
@@ -724,8 +722,7 @@ int catalog_add(struct catalog *c, const struct app *app, const struct fn_def *f
         return err_set(reterr, FN_E_EXISTS, "%s \"%s\" of app \"%s\" stands twice",
                        t ? "trigger source" : "function id", t ? t->source : fn->id, app->name);
     }
-    e = key ? entry_create(c, key, t ? NULL : fn->id, t ? app->name : NULL, t ? t->source : NULL)
-            : NULL;
+    e = key ? entry_create(c, key, t ? NULL : fn->id, t ? app->name : NULL) : NULL;
     if (!e) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
@@ -772,7 +769,7 @@ int catalog_admit(struct catalog *c, const struct catalog *given, struct fn_erro
         if (own) {
             continue;
         }
-        own = entry_create(c, e->key, e->fn_id, e->app, e->source);
+        own = entry_create(c, e->key, e->fn_id, e->app);
         if (!own) {
             catalog_dismiss(c, given);
             return err_set(reterr, FN_E_EXHAUSTED, "out of memory");

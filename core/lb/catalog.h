@@ -24,20 +24,9 @@ struct catalog_query;
 /* A function with what its app adds, ready to be called. Counted, immutable but for its metrics. */
 struct catalog_fn {
     uint32_t refs;
-    const char *fn_id;
-    const char *app_id;
-    const char *app_name;
+    struct call model; /* of its calls, as far as they are alike: maps are the app's overlaid by the
+                          function's, FN_ keys forced; trigger_id "" for an invoke */
     const char *label; /* for people: app/function */
-    const char *trigger_id; /* "" for an invoke */
-    const char *image;
-    const char *syslog_url; /* NULL = none */
-    uint64_t mem_mb;
-    int32_t timeout_s;
-    int32_t idle_timeout_s;
-    const struct fn_kv *config; /* app's overlaid by the function's, FN_ keys forced; sorted */
-    uint32_t n_config;
-    const struct fn_kv *annotations; /* JSON texts; sorted */
-    uint32_t n_annotations;
     const char *slot_hash_id; /* of its calls, where no overrider changes them */
     void *memory;         /* everything above in one arena */
     struct metric *ends[OUTCOMES_N], *took; /* of its calls (functions.c); NULL = not yet */
@@ -46,8 +35,8 @@ struct catalog_fn {
 /* In an arena of its own. NULL when out of memory. */
 struct catalog_fn *catalog_fn_create(const struct app *app, const struct fn_def *fn,
                                      const char *trigger_id);
-/* Model of a call of f, to be completed. It shares f's config and annotations. */
-void catalog_fn_fill(const struct catalog_fn *f, struct call *m);
+/* Model of a call of f, to be completed. It shares f's texts, config and annotations. */
+void catalog_fn_fill(const struct catalog_fn *f, struct arena *arena, struct call *ret);
 struct catalog_fn *catalog_fn_ref(struct catalog_fn *f);
 void catalog_fn_unref(struct catalog_fn *f); /* NULL ok */
 

@@ -35,41 +35,12 @@ void catalog_fn_unref(struct catalog_fn *f)
     }
 }
 
-/* Pinned and immutable: shared, not copied. */
-static void share_kvs(struct kvs *k, struct arena *a, const struct fn_kv *items, uint32_t n)
+/* Maps are immutable and have no room: whoever adds to one copies it. */
+void catalog_fn_fill(const struct catalog_fn *f, struct arena *arena, struct call *ret)
 {
-    kvs_init(k, a);
-    k->items = (struct fn_kv *)(uintptr_t)items;
-    k->n = k->cap = n;
-}
-
-void catalog_fn_fill(const struct catalog_fn *f, struct call *m)
-{
-    m->image = f->image;
-    m->timeout_s = f->timeout_s;
-    m->idle_timeout_s = f->idle_timeout_s;
-    m->mem_mb = f->mem_mb;
-    m->syslog_url = f->syslog_url ? f->syslog_url : "";
-    m->app_id = f->app_id;
-    m->app_name = f->app_name;
-    m->trigger_id = f->trigger_id;
-    m->fn_id = f->fn_id;
-    share_kvs(&m->config, m->arena, f->config, f->n_config);
-    share_kvs(&m->annotations, m->arena, f->annotations, f->n_annotations);
-}
-
-static int add_slot_hash_id(struct catalog_fn *f, struct arena *a)
-{
-    char hex[SLOT_HEX_BYTES];
-    struct call m;
-
-    call_init(&m, a);
-    catalog_fn_fill(f, &m);
-    if (call_slot_hex(&m, hex) < 0) {
-        return FN_E_EXHAUSTED;
-    }
-    f->slot_hash_id = arena_strdup(a, hex);
-    return f->slot_hash_id ? 0 : FN_E_EXHAUSTED;
+    *ret = f->model;
+    ret->arena = ret->config.arena = ret->annotations.arena = arena;
+    headers_init(&ret->headers, arena);
 }
 
 static int force_keys(struct kvs *config, const char *app_id, const struct fn_def *fn)
@@ -96,38 +67,33 @@ static int overlay(struct kvs *to, const struct kvs *app, const struct kvs *fn)
 static int fn_fill(struct catalog_fn *f, struct arena *a, const struct app *app,
                    const struct fn_def *fn, const char *trigger_id)
 {
-    struct kvs config, annotations;
+    struct call *m = &f->model;
+    char *slot_hash_id = arena_alloc(a, SLOT_HEX_BYTES);
 
-    kvs_init(&config, a);
-    kvs_init(&annotations, a);
-    if (overlay(&config, &app->config, &fn->config) < 0 ||
-        force_keys(&config, app->id, fn) < 0 ||
-        overlay(&annotations, &app->annotations, &fn->annotations) < 0) {
+    *f = (struct catalog_fn){ .refs = 1, .memory = a, .slot_hash_id = slot_hash_id };
+    call_init(m, a);
+    if (overlay(&m->config, &app->config, &fn->config) < 0 ||
+        force_keys(&m->config, app->id, fn) < 0 ||
+        overlay(&m->annotations, &app->annotations, &fn->annotations) < 0) {
         return FN_E_EXHAUSTED;
     }
-    *f = (struct catalog_fn){
-        .refs = 1,
-        .fn_id = arena_strdup(a, fn->id),
-        .app_id = arena_strdup(a, app->id),
-        .app_name = arena_strdup(a, app->name),
-        .label = arena_printf(a, "%s/%s", app->name ? app->name : "", fn->name ? fn->name : ""),
-        .trigger_id = arena_strdup(a, trigger_id),
-        .image = arena_strdup(a, fn->image),
-        .syslog_url = app->syslog_url && app->syslog_url[0] ? arena_strdup(a, app->syslog_url)
-                                                            : NULL,
-        .mem_mb = fn->mem_mb,
-        .timeout_s = fn->timeout_s,
-        .idle_timeout_s = fn->idle_timeout_s,
-        .config = config.items,
-        .n_config = config.n,
-        .annotations = annotations.items,
-        .n_annotations = annotations.n,
-        .memory = a,
-    };
-    if (!f->fn_id || !f->app_id || !f->app_name || !f->label || !f->trigger_id || !f->image) {
+    m->config.cap = m->config.n;
+    m->annotations.cap = m->annotations.n;
+    m->fn_id = arena_strdup(a, fn->id);
+    m->app_id = arena_strdup(a, app->id);
+    m->app_name = arena_strdup(a, app->name);
+    m->trigger_id = arena_strdup(a, trigger_id);
+    m->image = arena_strdup(a, fn->image);
+    m->syslog_url = arena_strdup(a, app->syslog_url ? app->syslog_url : "");
+    m->mem_mb = fn->mem_mb;
+    m->timeout_s = fn->timeout_s;
+    m->idle_timeout_s = fn->idle_timeout_s;
+    f->label = arena_printf(a, "%s/%s", app->name ? app->name : "", fn->name ? fn->name : "");
+    if (!m->fn_id || !m->app_id || !m->app_name || !m->trigger_id || !m->image || !m->syslog_url ||
+        !f->label || !slot_hash_id) {
         return FN_E_EXHAUSTED;
     }
-    return add_slot_hash_id(f, a);
+    return call_slot_hex(m, slot_hash_id);
 }
 
 struct catalog_fn *catalog_fn_create(const struct app *app, const struct fn_def *fn,

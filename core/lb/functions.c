@@ -51,7 +51,7 @@ void functions_count(const struct lb_call *c, enum outcome outcome,
     int64_t took_ns = env_now_ns(c->lb->deps.env) - c->created_ns;
 
     if (f) { /* before it is found, its id is a stranger's text */
-        const char *const values[] = { outcome_names[outcome], f->app_id, f->fn_id };
+        const char *const values[] = { outcome_names[outcome], f->model.app_id, f->model.fn_id };
 
         metric_add(found(&f->ends[outcome], m->fn_ends, values), 1);
         if (outcome == OUTCOME_OK || outcome == OUTCOME_FAILED) {

@@ -67,6 +67,7 @@ struct rule {
     enum outcome outcome;
     int http_status;    /* 0 = the runner's code */
     const char *text;   /* NULL = the runner's text */
+    const char *how;    /* in a word, for people who look */
 };
 extern const struct rule outcome_rules[SEEN_N];
 /* A duration that is negative, or longer than its call has lasted here, becomes 0: not known. */
@@ -223,8 +224,6 @@ void note_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char
 void note_placing(struct lb_call *c); /* the function is known */
 void note_first_byte(struct lb_call *c);
 void note_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e);
-/* A refusal before anything was sent. */
-void call_refuse(struct lb_call *c, const struct fn_error *e);
 extern const char lb_stopping_text[];
 void call_cut(struct lb_call *c); /* the node ends */
 /* When a runner has had the call for too long. A detached call's stream has the same limit. */

@@ -307,9 +307,9 @@ void traced_end(struct lb_call *c, enum outcome outcome, int status, const struc
     snprintf(code, sizeof(code), "%d", status);
     span_num(s, SPAN_ROOT, "http.response.status_code", status);
     span_word(s, SPAN_ROOT, "fnd.outcome", outcome_names[outcome]);
-    span_text(s, SPAN_ROOT, "fnd.fn_id", c->fn ? c->fn->fn_id : c->route.fn_id);
-    span_text(s, SPAN_ROOT, "fnd.app_id", c->fn ? c->fn->app_id : NULL);
-    span_text(s, SPAN_ROOT, "faas.name", c->fn ? c->fn->fn_id : NULL);
+    span_text(s, SPAN_ROOT, "fnd.fn_id", c->fn ? c->fn->model.fn_id : c->route.fn_id);
+    span_text(s, SPAN_ROOT, "fnd.app_id", c->fn ? c->fn->model.app_id : NULL);
+    span_text(s, SPAN_ROOT, "faas.name", c->fn ? c->fn->model.fn_id : NULL);
     span_num(s, SPAN_ROOT, "fnd.attempts", c->offers);
     if (failed) {
         span_fail(s, SPAN_ROOT, code, own_words ? e->msg : NULL);

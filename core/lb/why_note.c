@@ -8,7 +8,7 @@ void note_placing(struct lb_call *c)
     traced_placing(c);
     if (c->why) {
         c->why->placing_ns = env_now_ns(c->lb->deps.env);
-        trace_copy(c->why->fn_id, sizeof(c->why->fn_id), c->fn->fn_id);
+        trace_copy(c->why->fn_id, sizeof(c->why->fn_id), c->fn->model.fn_id);
     }
 }
 
@@ -61,7 +61,7 @@ static void tally_end(const struct lb_call *c, enum outcome outcome)
     const struct engage_finished *f = &c->finished;
     int64_t now_ns = env_now_ns(c->lb->deps.env);
     const struct tally_end end = {
-        .id = c->fn ? c->fn->fn_id : NULL,
+        .id = c->fn ? c->fn->model.fn_id : NULL,
         .name = c->fn ? c->fn->label : NULL,
         .took_ns = now_ns - c->created_ns,
         .good = outcome == OUTCOME_OK,
@@ -92,7 +92,7 @@ void note_end(struct lb_call *c, enum outcome outcome, int status, const struct 
     w->start_ns[WHY_CREATE] = c->finished.ctr_create_ns;
     w->start_ns[WHY_INIT] = c->finished.init_start_ns;
     if (!w->fn_id[0]) {
-        trace_copy(w->fn_id, sizeof(w->fn_id), c->fn ? c->fn->fn_id : c->route.fn_id);
+        trace_copy(w->fn_id, sizeof(w->fn_id), c->fn ? c->fn->model.fn_id : c->route.fn_id);
     }
     if (e && !(c->has_finished && c->finished.error_user)) {
         trace_copy(w->error, sizeof(w->error), e->msg);

@@ -6,37 +6,16 @@
 
 const char *why_how_name(uint32_t how)
 {
-    static const char *const seen[SEEN_N] = {
-        [SEEN_OK] = "ok",
-        [SEEN_NOT_SENT] = "not-sent",
-        [SEEN_FULL] = "full",
-        [SEEN_REFUSED] = "stream-refused",
-        [SEEN_NACK] = "busy",
-        [SEEN_NACK_LATE] = "busy-after-start",
-        [SEEN_FUNCTION_ERROR] = "function-error",
-        [SEEN_RUNNER_REFUSAL] = "runner-refusal",
-        [SEEN_ID_KNOWN] = "id-known",
-        [SEEN_RUNNER_ERROR] = "runner-error",
-        [SEEN_DEADLINE] = "deadline",
-        [SEEN_MALFORMED] = "malformed",
-        [SEEN_ABORTED] = "aborted",
-        [SEEN_BROKEN] = "lost",
-    };
+    static const char *const words[] = { [TRACE_HOW_OPEN] = "open",
+                                         [TRACE_HOW_DOWN] = "down",
+                                         [TRACE_HOW_DRAINING] = "draining",
+                                         [TRACE_HOW_FAILING] = "failing",
+                                         [TRACE_HOW_TOLD] = "told-before" };
 
-    if (how == TRACE_HOW_DOWN) {
-        return "down";
+    if (how >= TRACE_HOW_OWN && how - TRACE_HOW_OWN < SEEN_N) {
+        return outcome_rules[how - TRACE_HOW_OWN].how;
     }
-    if (how == TRACE_HOW_DRAINING) {
-        return "draining";
-    }
-    if (how == TRACE_HOW_FAILING) {
-        return "failing";
-    }
-    if (how == TRACE_HOW_TOLD) {
-        return "told-before";
-    }
-    return how >= TRACE_HOW_OWN && how - TRACE_HOW_OWN < SEEN_N ? seen[how - TRACE_HOW_OWN]
-                                                                : "open";
+    return words[how <= TRACE_HOW_TOLD ? how : TRACE_HOW_OPEN];
 }
 
 static int add_text(struct buf *out, const char *key, const char *raw, size_t size)

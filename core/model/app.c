@@ -122,33 +122,36 @@ bool app_annotation_is_nothing(const char *json)
     return !*json || strcmp(json, "\"\"") == 0 || strcmp(json, "null") == 0;
 }
 
+static int check_annotation(const struct fn_kv *kv, struct fn_error *reterr)
+{
+    const char *wrong =
+        strlen(kv->key) > MODEL_ANNOTATION_KEY_MAX
+            ? "Invalid annotation key length, annotation keys may not be larger than 128 bytes"
+        : !app_annotation_is_key(kv->key)
+            ? "Invalid annotation key, annotation keys must be non-empty ascii strings excluding "
+              "whitespace"
+        : app_annotation_is_nothing(kv->value)
+            ? "Invalid annotation value, annotation values may only be non-empty strings, numbers, "
+              "objects, or arrays"
+        : strlen(kv->value) > MODEL_ANNOTATION_BYTES_MAX
+            ? "Invalid annotation value length, annotation values may not be larger than 512 bytes "
+              "when serialized as JSON"
+        : NULL;
+
+    return wrong ? bad(reterr, wrong) : 0;
+}
+
 static int check_annotations(const struct kvs *k, struct fn_error *reterr)
 {
-    if (k->n > MODEL_ANNOTATIONS_MAX) {
-        return bad(reterr, "Invalid annotation change, new key(s) exceed maximum permitted number "
-                           "of annotations keys (100)");
-    }
-    for (uint32_t i = 0; i < k->n; i++) {
-        const struct fn_kv *kv = &k->items[i];
+    int r = k->n <= MODEL_ANNOTATIONS_MAX
+                ? 0
+                : bad(reterr, "Invalid annotation change, new key(s) exceed maximum permitted "
+                              "number of annotations keys (100)");
 
-        if (strlen(kv->key) > MODEL_ANNOTATION_KEY_MAX) {
-            return bad(reterr, "Invalid annotation key length, annotation keys may not be larger "
-                               "than 128 bytes");
-        }
-        if (!app_annotation_is_key(kv->key)) {
-            return bad(reterr, "Invalid annotation key, annotation keys must be non-empty ascii "
-                               "strings excluding whitespace");
-        }
-        if (app_annotation_is_nothing(kv->value)) {
-            return bad(reterr, "Invalid annotation value, annotation values may only be non-empty "
-                               "strings, numbers, objects, or arrays");
-        }
-        if (strlen(kv->value) > MODEL_ANNOTATION_BYTES_MAX) {
-            return bad(reterr, "Invalid annotation value length, annotation values may not be "
-                               "larger than 512 bytes when serialized as JSON");
-        }
+    for (uint32_t i = 0; r == 0 && i < k->n; i++) {
+        r = check_annotation(&k->items[i], reterr);
     }
-    return 0;
+    return r;
 }
 
 /* What a runner would refuse of a call is refused before it is kept. */
@@ -192,14 +195,14 @@ static bool is_shape(const char *shape)
 
 int app_check(const struct app *a, struct fn_error *reterr)
 {
-    if (!*a->name) {
-        return bad(reterr, "Missing Name");
-    }
-    if (strlen(a->name) > MODEL_NAME_MAX) {
-        return bad(reterr, "App name must be 255 characters or less");
-    }
-    if (!app_name_is_plain(a->name)) {
-        return bad(reterr, "Invalid app name");
+    const char *wrong =
+        !*a->name ? "Missing Name"
+        : strlen(a->name) > MODEL_NAME_MAX ? "App name must be 255 characters or less"
+        : !app_name_is_plain(a->name) ? "Invalid app name"
+        : NULL;
+
+    if (wrong) {
+        return bad(reterr, wrong);
     }
     if (check_annotations(&a->annotations, reterr) < 0 ||
         check_syslog(a->syslog_url, reterr) < 0 || check_config(&a->config, reterr) < 0) {
@@ -218,36 +221,33 @@ int app_check_new(const struct app *a, struct fn_error *reterr)
     return *a->id ? bad(reterr, "App ID cannot be supplied on create") : app_check_kept(a, reterr);
 }
 
+static bool is_fn_name(const char *name)
+{
+    while (is_name_ascii(*name) || (*name && strchr(".~$&+:=@", *name))) {
+        name++;
+    }
+    return !*name;
+}
+
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
 {
-    if (!*f->name) {
-        return bad(reterr, "Missing Fn name");
-    }
-    if (strlen(f->name) > MODEL_NAME_MAX) {
-        return bad(reterr, "Fn name must be 255 characters or less");
-    }
-    for (const char *p = f->name; *p; p++) {
-        if (!is_name_ascii(*p) && !strchr(".~$&+:=@", *p)) {
-            return bad(reterr, "name must be a valid string");
-        }
-    }
-    if (!*f->app_id) {
-        return bad(reterr, "Missing AppID on Fn");
-    }
-    if (!*f->image) {
-        return bad(reterr, "Missing image on Fn");
-    }
-    if (f->mem_mb < 1 || f->mem_mb > MODEL_MEM_MB_MAX) {
-        return bad(reterr, "memory value is out of range. It should be between 0 and 8192");
-    }
-    if (f->timeout_s < 1 || f->timeout_s > MODEL_TIMEOUT_S_MAX) {
-        return bad(reterr, "timeout value is out of range, must be between 0 and 300");
-    }
-    if (f->idle_timeout_s < 1 || f->idle_timeout_s > MODEL_IDLE_S_MAX) {
-        return bad(reterr, "idle_timeout value is out of range, must be between 0 and 3600");
-    }
-    return check_annotations(&f->annotations, reterr) < 0 ? FN_E_INVALID
-                                                          : check_config(&f->config, reterr);
+    const char *wrong =
+        !*f->name ? "Missing Fn name"
+        : strlen(f->name) > MODEL_NAME_MAX ? "Fn name must be 255 characters or less"
+        : !is_fn_name(f->name) ? "name must be a valid string"
+        : !*f->app_id ? "Missing AppID on Fn"
+        : !*f->image ? "Missing image on Fn"
+        : f->mem_mb < 1 || f->mem_mb > MODEL_MEM_MB_MAX
+            ? "memory value is out of range. It should be between 0 and 8192"
+        : f->timeout_s < 1 || f->timeout_s > MODEL_TIMEOUT_S_MAX
+            ? "timeout value is out of range, must be between 0 and 300"
+        : f->idle_timeout_s < 1 || f->idle_timeout_s > MODEL_IDLE_S_MAX
+            ? "idle_timeout value is out of range, must be between 0 and 3600"
+        : NULL;
+
+    return wrong                                              ? bad(reterr, wrong)
+           : check_annotations(&f->annotations, reterr) < 0 ? FN_E_INVALID
+                                                            : check_config(&f->config, reterr);
 }
 
 int fn_def_check_kept(const struct fn_def *f, struct fn_error *reterr)
@@ -272,43 +272,29 @@ int fn_def_check_new(const struct fn_def *f, struct fn_error *reterr)
 
 int trigger_check(const struct trigger *t, struct fn_error *reterr)
 {
-    if (!*t->app_id) {
-        return bad(reterr, "Missing App ID on Trigger");
-    }
-    if (!*t->name) {
-        return bad(reterr, "Missing name on Trigger");
-    }
-    if (strlen(t->name) > MODEL_NAME_MAX) {
-        return bad(reterr, "Trigger name must be 255 characters or less");
-    }
-    if (!app_name_is_plain(t->name)) {
-        return bad(reterr, "Invalid name for Trigger");
-    }
-    if (!*t->fn_id) {
-        return bad(reterr, "Missing Fn ID on Trigger");
-    }
-    if (strcmp(t->type, TRIGGER_HTTP) != 0) {
-        return bad(reterr, "Trigger Type Not Supported");
-    }
-    if (!*t->source) {
-        return bad(reterr, "Missing Trigger Source");
-    }
-    if (*t->source != '/') {
-        return bad(reterr, "Missing Trigger Source Prefix '/'");
-    }
-    return check_annotations(&t->annotations, reterr);
+    const char *wrong =
+        !*t->app_id ? "Missing App ID on Trigger"
+        : !*t->name ? "Missing name on Trigger"
+        : strlen(t->name) > MODEL_NAME_MAX ? "Trigger name must be 255 characters or less"
+        : !app_name_is_plain(t->name) ? "Invalid name for Trigger"
+        : !*t->fn_id ? "Missing Fn ID on Trigger"
+        : strcmp(t->type, TRIGGER_HTTP) != 0 ? "Trigger Type Not Supported"
+        : !*t->source ? "Missing Trigger Source"
+        : *t->source != '/' ? "Missing Trigger Source Prefix '/'"
+        : NULL;
+
+    return wrong ? bad(reterr, wrong) : check_annotations(&t->annotations, reterr);
 }
 
 int trigger_check_new(const struct trigger *t, struct fn_error *reterr)
 {
-    if (*t->id) {
-        return bad(reterr, "ID cannot be provided for Trigger creation");
-    }
-    if (t->created_ns || t->updated_ns) {
-        return bad(reterr, t->created_ns ? "Trigger Created At Provided for Create"
-                                         : "Trigger ID Provided for Create");
-    }
-    return trigger_check(t, reterr);
+    const char *wrong =
+        *t->id ? "ID cannot be provided for Trigger creation"
+        : t->created_ns ? "Trigger Created At Provided for Create"
+        : t->updated_ns ? "Trigger ID Provided for Create"
+        : NULL;
+
+    return wrong ? bad(reterr, wrong) : trigger_check(t, reterr);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */

@@ -57,38 +57,26 @@ void trigger_init(struct trigger *t, struct arena *arena);
 
 /* ---- JSON (app_json.c) ----------------------------------------------------------------------- */
 
-/* Answers of an API node; unknown keys are ignored, null leaves the default, generated annotations
- * are kept. FN_E_INVALID with "line:col reason". */
-int app_from_json(struct app *a, struct arena *arena, const char *json, size_t len,
-                  struct fn_error *reterr);
-int fn_def_from_json(struct fn_def *f, struct arena *arena, const char *json, size_t len,
-                     struct fn_error *reterr);
-int trigger_from_json(struct trigger *t, struct arena *arena, const char *json, size_t len,
-                      struct fn_error *reterr);
+/* BY_NODE: unknown keys are ignored, null leaves the default, generated annotations are kept.
+ * BY_CLIENT, what is to be made or changed: numbers that are not named are 0, a null deletes, and
+ * what two readers could take for different things is refused: a key twice, text behind the object,
+ * bytes that are no UTF-8. FN_E_INVALID with "line:col reason". */
+int app_from_json(struct app *a, enum json_writer by, struct arena *arena, const char *json,
+                  size_t len, struct fn_error *reterr);
+int fn_def_from_json(struct fn_def *f, enum json_writer by, struct arena *arena, const char *json,
+                     size_t len, struct fn_error *reterr);
+int trigger_from_json(struct trigger *t, enum json_writer by, struct arena *arena,
+                      const char *json, size_t len, struct fn_error *reterr);
 /* {"items":[app...]}: the first item; 1 when there is none. */
 int app_list_first(struct app *a, struct arena *arena, const char *json, size_t len,
                    struct fn_error *reterr);
 /* {"message":"..."}, or NULL. */
 const char *api_message(struct arena *arena, const char *json, size_t len);
 
-/* What a client wants made or changed: numbers that it does not name are 0, and a null deletes.
- * What two readers could take for different things is refused: a key twice, text behind the object,
- * bytes that are no UTF-8. FN_E_INVALID with "line:col reason". */
-int app_from_client(struct app *a, struct arena *arena, const char *json, size_t len,
-                    struct fn_error *reterr);
-int fn_def_from_client(struct fn_def *f, struct arena *arena, const char *json, size_t len,
-                       struct fn_error *reterr);
-int trigger_from_client(struct trigger *t, struct arena *arena, const char *json, size_t len,
-                        struct fn_error *reterr);
-
 /* As Go Fn's API writes them. 0 or FN_E_EXHAUSTED. */
 int app_to_json(const struct app *a, struct buf *out);
 int fn_def_to_json(const struct fn_def *f, struct buf *out);
 int trigger_to_json(const struct trigger *t, struct buf *out);
-
-/* A whole map as an object; raw: values are JSON already. Reading: into an empty one. */
-int kvs_to_json(const struct kvs *k, bool raw, struct buf *out);
-int kvs_from_json(struct kvs *k, bool raw, const char *json, size_t len, struct fn_error *reterr);
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 

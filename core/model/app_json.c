@@ -64,41 +64,8 @@ static const struct field trigger_fields[] = {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Of whom the text is. */
-enum writer { BY_NODE, BY_CLIENT };
-
-static const char twice[] = "the same key twice";
-
-/* A null value stands for nothing and must not reach a Go runner; a client deletes with it. */
-static int read_value(struct jr *r, enum writer writer, bool raw, const char **ret)
-{
-    if (jr_peek(r) == JR_NULL) {
-        *ret = writer == BY_NODE ? NULL : raw ? "null" : "";
-        return jr_null(r);
-    }
-    return raw ? jr_raw(r, ret) : jr_string(r, ret);
-}
-
-static int read_map(struct jr *r, enum writer writer, struct kvs *to, bool raw)
-{
-    const char *key;
-    const char *value = NULL;
-    int more = jr_open(r, JR_OBJECT);
-
-    while (more >= 0 && (more = jr_member(r, &key)) == 1) {
-        if (writer == BY_CLIENT && kvs_get(to, key)) {
-            return jr_fail(r, twice);
-        }
-        more = read_value(r, writer, raw, &value);
-        if (more == 0 && value && kvs_set(to, key, value) < 0) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    return more;
-}
-
 /* A node's odd date is nobody's trouble. */
-static int read_date(struct jr *r, enum writer writer, int64_t *to)
+static int read_date(struct jr *r, enum json_writer writer, int64_t *to)
 {
     const char *text;
 
@@ -112,53 +79,47 @@ static int read_date(struct jr *r, enum writer writer, int64_t *to)
 }
 
 /* What is too much for a rule is left to the rule, whose sentence says more. */
-static int read_size(struct jr *r, enum writer writer, uint64_t *to)
+static int read_number(struct jr *r, enum json_writer writer, enum type type, char *at)
 {
+    int64_t min = type == T_SIZE || writer == BY_NODE ? 0 : INT32_MIN;
     int64_t v;
     int e = jr_integer(r, &v);
 
     if (e == FN_E_INVALID || e == FN_E_EXHAUSTED) {
         return e;
     }
-    if (v < 0 || (v > INT32_MAX && writer == BY_NODE)) {
+    if (type == T_SIZE && writer == BY_CLIENT && v > INT32_MAX) {
+        v = INT32_MAX;
+    }
+    if (v < min || v > INT32_MAX) {
         return jr_fail(r, "number out of range");
     }
-    *to = v > INT32_MAX ? INT32_MAX : (uint64_t)v;
+    if (type == T_SIZE) {
+        *(uint64_t *)(void *)at = (uint64_t)v;
+    } else {
+        *(int32_t *)(void *)at = (int32_t)v;
+    }
     return 0;
 }
 
-static int read_i32(struct jr *r, enum writer writer, int32_t *to)
-{
-    int64_t v;
-    int e = jr_integer(r, &v);
-
-    if (e == FN_E_INVALID || e == FN_E_EXHAUSTED) {
-        return e;
-    }
-    if (v > INT32_MAX || v < (writer == BY_NODE ? 0 : INT32_MIN)) {
-        return jr_fail(r, "number out of range");
-    }
-    *to = (int32_t)v;
-    return 0;
-}
-
-static int read_field(struct jr *r, enum writer writer, const struct field *f, char *at)
+static int read_field(struct jr *r, enum json_writer writer, const struct field *f, char *at)
 {
     if (jr_peek(r) == JR_NULL) {
         return jr_null(r);
     }
     switch (f->type) {
     case T_TEXT: return jr_string(r, (const char **)(void *)at);
-    case T_CONFIG: return read_map(r, writer, (struct kvs *)(void *)at, false);
-    case T_ANNOTATIONS: return read_map(r, writer, (struct kvs *)(void *)at, true);
+    case T_CONFIG:
+    case T_ANNOTATIONS:
+        return kvs_read(r, writer, f->type == T_ANNOTATIONS, (struct kvs *)(void *)at);
     case T_DATE: return read_date(r, writer, (int64_t *)(void *)at);
-    case T_SIZE: return read_size(r, writer, (uint64_t *)(void *)at);
-    case T_I32: return read_i32(r, writer, (int32_t *)(void *)at);
+    case T_SIZE:
+    case T_I32: return read_number(r, writer, f->type, at);
     }
     return FN_E_INTERNAL;
 }
 
-static int read_object(struct jr *r, enum writer writer, const struct field *fields, void *to)
+static int read_object(struct jr *r, enum json_writer writer, const struct field *fields, void *to)
 {
     const struct field *f;
     const char *key;
@@ -173,7 +134,7 @@ static int read_object(struct jr *r, enum writer writer, const struct field *fie
             continue;
         }
         if (writer == BY_CLIENT && seen & 1u << (f - fields)) {
-            return jr_fail(r, twice);
+            return jr_fail(r, TEXT_TWICE);
         }
         seen |= 1u << (f - fields);
         more = read_field(r, writer, f, (char *)to + f->at);
@@ -181,47 +142,63 @@ static int read_object(struct jr *r, enum writer writer, const struct field *fie
     return more;
 }
 
-static int app_finish(struct jr *r, int code, const char *what, struct fn_error *reterr)
+/* A text that is no UTF-8 would be kept as something else than what was sent. */
+static int check_utf8(struct jr *r)
 {
-    uint32_t line;
-    uint32_t column;
+    const char *start = r->p;
+    uint32_t n;
 
-    if (code >= 0) {
-        return code;
+    while (!r->failed && r->p < r->end) {
+        n = utf8_sequence(r->p, r->end);
+        if (n == 0) {
+            return jr_fail(r, "a byte that is no UTF-8");
+        }
+        r->p += n;
     }
-    jr_where(r, &line, &column);
-    return err_set(reterr, code, "%s: %u:%u %s", what, line, column,
-                   r->problem ? r->problem : "too large");
+    r->p = start;
+    return r->failed;
 }
 
-static int read_answer(const struct field *fields, void *to, struct arena *arena, const char *json,
-                       size_t len, const char *what, struct fn_error *reterr)
-{
-    struct jr r;
-
-    jr_init(&r, json, len, arena);
-    return app_finish(&r, read_object(&r, BY_NODE, fields, to), what, reterr);
-}
-
-int app_from_json(struct app *a, struct arena *arena, const char *json, size_t len,
-                  struct fn_error *reterr)
-{
-    app_init(a, arena);
-    return read_answer(app_fields, a, arena, json, len, "app", reterr);
-}
-
-int fn_def_from_json(struct fn_def *f, struct arena *arena, const char *json, size_t len,
-                     struct fn_error *reterr)
-{
-    fn_def_init(f, arena);
-    return read_answer(fn_fields, f, arena, json, len, "function", reterr);
-}
-
-int trigger_from_json(struct trigger *t, struct arena *arena, const char *json, size_t len,
+static int read_whole(const struct field *fields, void *to, enum json_writer by,
+                      struct arena *arena, const char *json, size_t len, const char *what,
                       struct fn_error *reterr)
 {
+    struct jr r;
+    int e;
+
+    jr_init(&r, json, len, arena);
+    e = by == BY_CLIENT ? check_utf8(&r) : 0;
+    e = e < 0 ? e : read_object(&r, by, fields, to);
+    if (e == 0 && by == BY_CLIENT) {
+        e = jr_end(&r);
+    }
+    return e < 0 ? jr_error(&r, e, by == BY_CLIENT ? "body" : what, reterr) : e;
+}
+
+int app_from_json(struct app *a, enum json_writer by, struct arena *arena, const char *json,
+                  size_t len, struct fn_error *reterr)
+{
+    app_init(a, arena);
+    a->syslog_url = by == BY_CLIENT ? NULL : "";
+    return read_whole(app_fields, a, by, arena, json, len, "app", reterr);
+}
+
+int fn_def_from_json(struct fn_def *f, enum json_writer by, struct arena *arena, const char *json,
+                     size_t len, struct fn_error *reterr)
+{
+    fn_def_init(f, arena);
+    if (by == BY_CLIENT) {
+        f->mem_mb = 0;
+        f->timeout_s = f->idle_timeout_s = 0;
+    }
+    return read_whole(fn_fields, f, by, arena, json, len, "function", reterr);
+}
+
+int trigger_from_json(struct trigger *t, enum json_writer by, struct arena *arena,
+                      const char *json, size_t len, struct fn_error *reterr)
+{
     trigger_init(t, arena);
-    return read_answer(trigger_fields, t, arena, json, len, "trigger", reterr);
+    return read_whole(trigger_fields, t, by, arena, json, len, "trigger", reterr);
 }
 
 static int read_first(struct jr *r, struct app *a, bool *found)
@@ -253,7 +230,7 @@ int app_list_first(struct app *a, struct arena *arena, const char *json, size_t 
             more = read_first(&r, a, &found);
         }
     }
-    return more < 0 ? app_finish(&r, more, "apps", reterr) : !found;
+    return more < 0 ? jr_error(&r, more, "apps", reterr) : !found;
 }
 
 const char *api_message(struct arena *arena, const char *json, size_t len)
@@ -273,87 +250,6 @@ const char *api_message(struct arena *arena, const char *json, size_t len)
         }
     }
     return more == 0 ? text : NULL;
-}
-
-/* ---- of clients ------------------------------------------------------------------------------ */
-
-/* A text that is no UTF-8 would be kept as something else than what was sent. */
-static int check_utf8(struct jr *r)
-{
-    const char *start = r->p;
-    uint32_t n;
-
-    while (!r->failed && r->p < r->end) {
-        n = utf8_sequence(r->p, r->end);
-        if (n == 0) {
-            return jr_fail(r, "a byte that is no UTF-8");
-        }
-        r->p += n;
-    }
-    r->p = start;
-    return r->failed;
-}
-
-static int read_client(const struct field *fields, void *to, struct arena *arena, const char *json,
-                       size_t len, struct fn_error *reterr)
-{
-    struct jr r;
-    int e;
-
-    jr_init(&r, json, len, arena);
-    e = check_utf8(&r);
-    e = e < 0 ? e : read_object(&r, BY_CLIENT, fields, to);
-    e = e < 0 ? e : jr_end(&r);
-    return app_finish(&r, e, "body", reterr);
-}
-
-int app_from_client(struct app *a, struct arena *arena, const char *json, size_t len,
-                    struct fn_error *reterr)
-{
-    app_init(a, arena);
-    a->syslog_url = NULL;
-    return read_client(app_fields, a, arena, json, len, reterr);
-}
-
-int fn_def_from_client(struct fn_def *f, struct arena *arena, const char *json, size_t len,
-                       struct fn_error *reterr)
-{
-    fn_def_init(f, arena);
-    f->mem_mb = 0;
-    f->timeout_s = f->idle_timeout_s = 0;
-    return read_client(fn_fields, f, arena, json, len, reterr);
-}
-
-int trigger_from_client(struct trigger *t, struct arena *arena, const char *json, size_t len,
-                        struct fn_error *reterr)
-{
-    trigger_init(t, arena);
-    return read_client(trigger_fields, t, arena, json, len, reterr);
-}
-
-/* ---- maps ------------------------------------------------------------------------------------ */
-
-int kvs_from_json(struct kvs *k, bool raw, const char *json, size_t len, struct fn_error *reterr)
-{
-    struct jr r;
-
-    jr_init(&r, json, len, k->arena);
-    return app_finish(&r, read_map(&r, BY_NODE, k, raw), raw ? "annotations" : "config", reterr);
-}
-
-int kvs_to_json(const struct kvs *k, bool raw, struct buf *out)
-{
-    int r = buf_add(out, "{", 1);
-
-    for (uint32_t i = 0; i < k->n && r == 0; i++) {
-        r = i > 0 ? buf_add(out, ",", 1) : 0;
-        r = r < 0 ? r : jw_string(out, k->items[i].key);
-        r = r < 0 ? r : buf_add(out, ":", 1);
-        if (r == 0) {
-            r = raw ? buf_add_str(out, k->items[i].value) : jw_string(out, k->items[i].value);
-        }
-    }
-    return r < 0 ? r : buf_add(out, "}", 1);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

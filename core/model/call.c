@@ -69,21 +69,10 @@ static void int_field(struct buf *out, const char *head, uint64_t value)
 /* In the order of the set, which is Go's of maps. */
 static void map_field(struct buf *out, const char *head, const struct kvs *k, bool raw)
 {
-    if (!k->n) {
-        return;
+    if (k->n) {
+        buf_add_str(out, head);
+        kvs_to_json(k, raw, out);
     }
-    buf_add_str(out, head);
-    for (uint32_t i = 0; i < k->n; i++) {
-        buf_add(out, i ? "," : "{", 1);
-        jw_string(out, k->items[i].key);
-        PUT(out, ":");
-        if (raw) {
-            buf_add_str(out, k->items[i].value);
-        } else {
-            jw_string(out, k->items[i].value);
-        }
-    }
-    PUT(out, "}");
 }
 
 /* Names are in canonical form; the fields of one name become one list, names in order of bytes.
@@ -306,34 +295,6 @@ static int read_cpus(struct decode *d)
     return 0;
 }
 
-/* Objects of texts or raw values. A null is the empty text, as in Go; a raw one is skipped, as Go's
- * runner would crash on it. */
-static int read_map(struct decode *d, struct kvs *to, bool raw)
-{
-    const char *key;
-    const char *value;
-    int more = jr_open(&d->r, JR_OBJECT);
-
-    while (more >= 0 && (more = jr_member(&d->r, &key)) == 1) {
-        if (kvs_get(to, key)) {
-            return jr_fail(&d->r, "duplicate key");
-        }
-        if (to->n == KVS_MAX) {
-            return jr_fail(&d->r, "more than 1024 keys");
-        }
-        if (jr_peek(&d->r) == JR_NULL) {
-            value = raw ? NULL : "";
-            more = jr_null(&d->r);
-        } else {
-            more = raw ? jr_raw(&d->r, &value) : jr_string(&d->r, &value);
-        }
-        if (more == 0 && value && kvs_add_borrowed(to, key, value) < 0) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    return more;
-}
-
 static int add_header(struct decode *d, const char *name)
 {
     struct headers *h = &d->c->headers;
@@ -383,8 +344,8 @@ static int read_field(struct decode *d, const struct field *f)
     switch (f->type) {
     case F_TEXT: return jr_string(&d->r, (const char **)(void *)((char *)d->c + f->at));
     case F_CPUS: return read_cpus(d);
-    case F_CONFIG: return read_map(d, &d->c->config, false);
-    case F_ANNOTATIONS: return read_map(d, &d->c->annotations, true);
+    case F_CONFIG: return kvs_read(&d->r, BY_PEER, false, &d->c->config);
+    case F_ANNOTATIONS: return kvs_read(&d->r, BY_PEER, true, &d->c->annotations);
     case F_HEADERS: return read_headers(d);
     case F_TYPE:
         if (jr_string(&d->r, &text) < 0) {
@@ -426,8 +387,6 @@ int call_from_json(struct call *c, const char *json, size_t len, struct fn_error
     uint32_t seen = 0;
     size_t guess = 0;
     const char *key;
-    uint32_t line;
-    uint32_t column;
     int more;
 
     jr_init(&d.r, json, len, c->arena);
@@ -450,9 +409,7 @@ int call_from_json(struct call *c, const char *json, size_t len, struct fn_error
     if (more == 0 || d.range) {
         return more;
     }
-    jr_where(&d.r, &line, &column);
-    return err_set(reterr, more, "RUN404 call model: %u:%u %s", line, column,
-                   d.r.problem ? d.r.problem : "too large");
+    return jr_error(&d.r, more, "RUN404 call model", reterr);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <base/runs.h>
 #include <base/utf8.h>
 #include <fn/abi.h>
+#include <openssl/crypto.h>
 #include <string.h>
 
 /* ---- bytes that do not stand for themselves -------------------------------------------------- */
@@ -50,18 +51,16 @@ void jr_init(struct jr *r, const char *text, size_t len, struct arena *arena)
     }
 }
 
-void jr_where(const struct jr *r, uint32_t *ret_line, uint32_t *ret_column)
+int jr_error(const struct jr *r, int code, const char *what, struct fn_error *reterr)
 {
-    *ret_line = 1;
-    *ret_column = 1;
+    uint32_t line = 1, column = 1;
+
     for (const char *p = r->text; p < r->p; p++) {
-        if (*p == '\n') {
-            ++*ret_line;
-            *ret_column = 1;
-        } else {
-            ++*ret_column;
-        }
+        column = *p == '\n' ? 1 : column + 1;
+        line += *p == '\n';
     }
+    return err_set(reterr, code, "%s: %u:%u %s", what, line, column,
+                   r->problem ? r->problem : "too large");
 }
 
 /* The copy ends with a NUL, which is no blank. */
@@ -205,20 +204,10 @@ static int32_t hex4(const char *p, const char *end)
 {
     int32_t v = 0;
 
-    if (end - p < 4) {
-        return -1;
-    }
-    for (int i = 0; i < 4; i++) {
-        char c = p[i];
+    for (int i = 0; i < 4 && v >= 0; i++) {
+        int digit = end - p > i ? OPENSSL_hexchar2int((unsigned char)p[i]) : -1;
 
-        v <<= 4;
-        if (c >= '0' && c <= '9') {
-            v |= c - '0';
-        } else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f') {
-            v |= (c | 0x20) - 'a' + 10;
-        } else {
-            return -1;
-        }
+        v = digit < 0 ? -1 : v << 4 | digit;
     }
     return v;
 }
@@ -450,7 +439,7 @@ static int word(struct jr *r, const char *w, size_t len)
     return 0;
 }
 
-int jr_bool(struct jr *r, bool *ret)
+static int json_bool(struct jr *r, bool *ret)
 {
     if (jr_peek(r) != JR_BOOL) {
         return wrong_kind(r, "expected true or false");
@@ -603,7 +592,7 @@ static int walk(struct jr *r, struct buf *out)
         }
         r->p = end;
         break;
-    case JR_BOOL: jr_bool(r, &b); break;
+    case JR_BOOL: json_bool(r, &b); break;
     case JR_NULL: jr_null(r); break;
     default: return jr_fail(r, r->p == r->end ? "text ends too soon" : "not JSON");
     }

@@ -14,6 +14,7 @@
 
 #include <base/arena.h>
 #include <base/buf.h>
+#include <base/err.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,8 +46,8 @@ enum jr_kind {
 /* Out of memory: the first read says so. */
 void jr_init(struct jr *r, const char *text, size_t len, struct arena *arena);
 int jr_fail(struct jr *r, const char *problem); /* FN_E_INVALID; the first one stays */
-/* Line and column (both from 1) of the reader's place. */
-void jr_where(const struct jr *r, uint32_t *ret_line, uint32_t *ret_column);
+/* code < 0 as an error: "what: line:column problem", both from 1. */
+int jr_error(const struct jr *r, int code, const char *what, struct fn_error *reterr);
 enum jr_kind jr_peek(struct jr *r);
 int jr_open(struct jr *r, enum jr_kind kind); /* JR_ARRAY or JR_OBJECT */
 /* 1 and a key, 0 at the end of the object (which is closed then). Key: in the arena. */
@@ -54,7 +55,6 @@ int jr_member(struct jr *r, const char **ret_key);
 int jr_element(struct jr *r); /* 1, or 0 at the end of the array */
 int jr_string(struct jr *r, const char **ret); /* in the arena, valid UTF-8 */
 int jr_integer(struct jr *r, int64_t *ret);    /* FN_E_RANGE beyond int64, not sticky */
-int jr_bool(struct jr *r, bool *ret);
 int jr_null(struct jr *r);
 int jr_skip(struct jr *r); /* checks and skips any value */
 int jr_end(struct jr *r);  /* nothing but blanks may follow */
@@ -67,6 +67,5 @@ int jr_raw(struct jr *r, const char **ret);
 int jw_string(struct buf *out, const char *s);
 int jw_string_n(struct buf *out, const char *s, size_t len);
 int jw_int(struct buf *out, int64_t n);
-
 
 #endif

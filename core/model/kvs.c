@@ -188,3 +188,17 @@ int kvs_copy(struct kvs *to, const struct kvs *from)
     }
     return 0;
 }
+
+const struct fn_kv *kvs_copy_pairs(struct arena *arena, const struct fn_kv *pairs, uint32_t n)
+{
+    struct fn_kv *copy = arena_alloc(arena, (n + 1) * sizeof(*copy));
+
+    for (uint32_t i = 0; copy && i < n; i++) {
+        copy[i].key = arena_strdup(arena, pairs[i].key);
+        copy[i].value = arena_strdup(arena, pairs[i].value);
+        if (!copy[i].key || !copy[i].value) {
+            return NULL;
+        }
+    }
+    return copy;
+}

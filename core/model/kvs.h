@@ -5,6 +5,7 @@
 #include <base/arena.h>
 #include <base/err.h>
 #include <fn/driver.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What a stranger may put into one set. */
@@ -31,5 +32,21 @@ int kvs_fill(struct kvs *k, const struct fn_kv *items, uint32_t n, const char *w
 void kvs_remove(struct kvs *k, const char *key);
 const char *kvs_get(const struct kvs *k, const char *key); /* or NULL */
 int kvs_copy(struct kvs *to, const struct kvs *from);
+/* A copy in the arena, also of none; NULL: no memory. */
+const struct fn_kv *kvs_copy_pairs(struct arena *arena, const struct fn_kv *pairs, uint32_t n);
+
+/* ---- JSON (kvs_json.c); raw: values are JSON already ----------------------------------------- */
+
+/* Of whom a text is: an API node, which is believed as far as it goes; a client, who is held to the
+ * letter; a load balancer or runner. */
+enum json_writer { BY_NODE, BY_CLIENT, BY_PEER };
+#define TEXT_TWICE "the same key twice"
+
+struct buf;
+struct jr;
+/* Into an empty set, whose texts are the reader's. */
+int kvs_read(struct jr *r, enum json_writer by, bool raw, struct kvs *to);
+int kvs_from_json(struct kvs *k, bool raw, const char *json, size_t len, struct fn_error *reterr);
+int kvs_to_json(const struct kvs *k, bool raw, struct buf *out); /* as one object */
 
 #endif

@@ -27,13 +27,13 @@ typedef int checks(const void *it, struct fn_error *reterr);
                              struct fn_error *reterr)                                              \
     {                                                                                              \
         word##_init(to, a);                                                                        \
-        return word##_from_client(to, a, json, len, reterr);                                       \
+        return word##_from_json(to, BY_CLIENT, a, json, len, reterr);                              \
     }                                                                                              \
     static int word##_node(void *to, struct arena *a, const char *json, size_t len,                \
                            struct fn_error *reterr)                                                \
     {                                                                                              \
         word##_init(to, a);                                                                        \
-        return word##_from_json(to, a, json, len, reterr);                                         \
+        return word##_from_json(to, BY_NODE, a, json, len, reterr);                                \
     }                                                                                              \
     static int word##_write(const void *it, struct buf *out)                                       \
     {                                                                                              \

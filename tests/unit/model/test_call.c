@@ -623,7 +623,7 @@ START_TEST(api_objects)
     struct app a;
     struct trigger t;
 
-    ck_assert_int_eq(fn_def_from_json(&f, &arena, fn, sizeof(fn) - 1, &e), 0);
+    ck_assert_int_eq(fn_def_from_json(&f, BY_NODE, &arena, fn, sizeof(fn) - 1, &e), 0);
     ck_assert_uint_eq(f.mem_mb, 256);
     ck_assert_int_eq(f.timeout_s, 9);
     ck_assert_int_eq(f.idle_timeout_s, 30);
@@ -637,12 +637,13 @@ START_TEST(api_objects)
     ck_assert_str_eq(kvs_get(&a.config, "k"), "v");
     ck_assert_int_eq(app_check(&a, &e), 0);
     ck_assert_int_eq(app_list_first(&a, &arena, "{\"items\":[]}", 12, &e), 1);
-    ck_assert_int_eq(trigger_from_json(&t, &arena, trigger, sizeof(trigger) - 1, &e), 0);
+    ck_assert_int_eq(trigger_from_json(&t, BY_NODE, &arena, trigger, sizeof(trigger) - 1, &e), 0);
     ck_assert_str_eq(t.source, "/x");
     ck_assert_int_eq(trigger_check(&t, &e), 0);
     ck_assert_str_eq(api_message(&arena, "{\"message\":\"App not found\"}\n", 28), "App not found");
     ck_assert_ptr_null(api_message(&arena, "<html>", 6));
-    ck_assert_int_eq(fn_def_from_json(&f, &arena, "{\"memory\":\"x\"}", 14, &e), FN_E_INVALID);
+    ck_assert_int_eq(fn_def_from_json(&f, BY_NODE, &arena, "{\"memory\":\"x\"}", 14, &e),
+                     FN_E_INVALID);
     ck_assert_ptr_nonnull(strstr(e.msg, "function: 1:11 expected a whole number"));
 }
 END_TEST
@@ -673,7 +674,8 @@ START_TEST(annotations_keep_their_spelling)
         struct fn_def f;
         struct call c;
 
-        ck_assert_msg(fn_def_from_json(&f, &arena, json, strlen(json), &e) == 0, "%s", e.msg);
+        ck_assert_msg(fn_def_from_json(&f, BY_NODE, &arena, json, strlen(json), &e) == 0, "%s",
+                      e.msg);
         ck_assert_str_eq(kvs_get(&f.annotations, "k"), expected);
         call_init(&c, &arena);
         kvs_set(&c.annotations, "k", kvs_get(&f.annotations, "k"));
