@@ -283,10 +283,7 @@ void account_give(struct account *a, const struct account_need *n)
 
 static uint64_t gap(uint64_t total, uint64_t used, uint64_t want, uint64_t ahead, uint64_t coming)
 {
-    uint64_t have = total - used + coming;
-    uint64_t need = want + ahead;
-
-    return want == 0 || need <= have ? 0 : need - have;
+    return want == 0 ? 0 : account_left(want + ahead, total - used + coming);
 }
 
 struct account_need account_missing(const struct account *a, const struct account_need *n,

@@ -85,6 +85,28 @@ static inline void account_sub(struct account_need *from, const struct account_n
     from->cpu_milli -= n->cpu_milli;
 }
 
+static inline void account_move(struct account_need *to, const struct account_need *n, bool in)
+{
+    if (in) {
+        account_add(to, n);
+    } else {
+        account_sub(to, n);
+    }
+}
+
+/* What is left of a without b; 0: nothing. */
+static inline uint64_t account_left(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static inline struct account_need account_minus(const struct account_need *a,
+                                                const struct account_need *b)
+{
+    return (struct account_need){ account_left(a->mem_bytes, b->mem_bytes),
+                                  account_left(a->cpu_milli, b->cpu_milli) };
+}
+
 struct account {
     struct account_totals totals;
     struct account_need used; /* charged to containers, also those being removed */

@@ -195,21 +195,11 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
         rspans_begin(rc);
         result = kvs_fill(&rc->extensions, t->extensions, t->n_extensions, "extensions", err);
     }
-    if (result == 0) {
-        result = run_overriders(rc, err);
-    }
-    if (result == 0) {
-        result = call_check(c, err);
-    }
-    if (result == 0) {
-        result = check_image(r, c, err);
-    }
-    if (result == 0) {
-        result = check_room(r, rc, err);
-    }
-    if (result == 0) {
-        result = task_check_start_limit(rc, err);
-    }
+    result = result < 0 ? result : run_overriders(rc, err);
+    result = result < 0 ? result : call_check(c, err);
+    result = result < 0 ? result : check_image(r, c, err);
+    result = result < 0 ? result : check_room(r, rc, err);
+    result = result < 0 ? result : task_check_start_limit(rc, err);
     if (result == 0 && c->detached && !r->opt.detached) {
         result = err_set_http(err, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
                               "Detach call functions are not supported on this server");
@@ -217,9 +207,7 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
     if (result == 0 && call_add_contract(c) < 0) {
         result = err_set(err, FN_E_EXHAUSTED, "call: out of memory");
     }
-    if (result == 0) {
-        result = make_key(rc, t->slot_hash_id, err);
-    }
+    result = result < 0 ? result : make_key(rc, t->slot_hash_id, err);
     if (result == 0 &&
         seen_add(&r->seen, c->id ? c->id : "", rc->created_ns, &rc->seen_mark) < 0) {
         metric_add(r->metrics.replays, 1);
@@ -439,11 +427,6 @@ void rcall_on_writable(void *ud)
     if (rc->state == RC_RUN && rc->ex) {
         rcall_pause(rc, false);
     }
-}
-
-void rcall_on_gone(void *ud)
-{
-    rcall_gone(ud);
 }
 
 void calls_awaiting_tick(struct env_timer *t)

@@ -352,10 +352,8 @@ void rcall_again(struct rcall *rc, const char *why)
 
 /* ---- the end of a run ---------------------------------------------------------------------- */
 
-static void conclude_failed(struct rcall *rc, int http, bool user, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void conclude_failed(struct rcall *rc, int http, bool user, const char *fmt, ...)
+static void __attribute__((format(printf, 4, 5)))
+conclude_failed(struct rcall *rc, int http, bool user, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -618,8 +616,10 @@ static void rcall_forget(struct rcall *rc)
     rcall_free(rc);
 }
 
-void rcall_gone(struct rcall *rc)
+void rcall_on_gone(void *ud)
 {
+    struct rcall *rc = ud;
+
     rc->session = NULL;
     rc->outcome = OUTCOME_ABORTED;
     count_outcome(rc, 0);

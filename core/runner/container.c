@@ -222,8 +222,7 @@ static void outgrown(struct container *c, const struct fn_error *why)
 {
     const struct fn_exit removed = { .size = sizeof(removed), .reason = FN_EXIT_REMOVED };
 
-    log_stranger(FN_LOG_WARN, "container is ended", "error", why->msg, "app_id", c->task.app_id,
-                 "fn_id", c->task.fn_id, "container_id", c->id);
+    log_stranger(FN_LOG_WARN, "container is ended", "error", why->msg, OF_CONTAINER(c));
     container_exited(c, &removed);
 }
 
@@ -245,8 +244,7 @@ static void on_ready(void *ud, const struct fn_error *err)
     if (err) {
         err_set_http(&why, err->code ? err->code : FN_E_PRECONDITION, 502, FN_BLAME_USER,
                      "Container failed to initialize, " HINT ": %s", err->msg);
-        log_stranger(FN_LOG_WARN, "function socket refused", "error", err->msg, "app_id",
-                     c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+        log_stranger(FN_LOG_WARN, "function socket refused", "error", err->msg, OF_CONTAINER(c));
         fail_soon(c, &why);
         return;
     }
@@ -322,10 +320,7 @@ void container_image_done(struct container *c, int result, const struct fn_error
     ctr_enter(c, CTR_RESERVE);
     container_arm(c, c->image_ns + RESERVE_WAIT_NS);
     if (!slots_reserve(c)) {
-        struct slot_queue *q = c->q;
-
-        container_close(c);
-        slots_kick(q);
+        container_give_up(c);
     } else if (c->state == CTR_RESERVE) {
         make_early(c);
     }
@@ -524,8 +519,7 @@ static void freeze_done(struct container *c)
         c->call = NULL;
         if (c->op.result < 0) {
             log_stranger(FN_LOG_WARN, "freezing failed; container is removed", "error",
-                         c->op.err.msg, "app_id", c->task.app_id, "fn_id", c->task.fn_id,
-                         "container_id", c->id);
+                         c->op.err.msg, OF_CONTAINER(c));
         }
         container_close(c); /* before the call looks for another one */
         if (rc) {
@@ -553,8 +547,7 @@ static void thaw_failed(struct container *c)
     log_stranger(FN_LOG_WARN,
                  stays ? "container not thawed; it stays frozen"
                        : "container not thawed; it is removed",
-                 "error", c->exited ? "it exited" : c->op.err.msg, "app_id", c->task.app_id,
-                 "fn_id", c->task.fn_id, "container_id", c->id);
+                 "error", c->exited ? "it exited" : c->op.err.msg, OF_CONTAINER(c));
     c->call = NULL;
     if (stays) {
         stay_frozen(c);
@@ -636,6 +629,12 @@ void container_close(struct container *c)
     close_next(c);
 }
 
+void container_give_up(struct container *c)
+{
+    container_close(c);
+    slots_kick(c->q);
+}
+
 void container_hurry(struct container *c)
 {
     if (c->state == CTR_CLOSE && c->op.kind != OP_NONE && c->op.kind != OP_CLOSE) {
@@ -671,7 +670,7 @@ static void close_done(struct container *c)
     slots_coming(c, false);
     metric_add(r->metrics.close_failures, 1);
     log_stranger(FN_LOG_WARN, "container not removed; trying again", "error", c->op.err.msg,
-                 "app_id", c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+                 OF_CONTAINER(c));
     container_arm(c, env_now_ns(r->env) + c->close_backoff_ns);
 }
 
@@ -814,8 +813,7 @@ void container_exited(struct container *c, const struct fn_exit *what)
 
         metrics_ended(what);
         log_stranger(FN_LOG_INFO, "hot function terminated", "reason",
-                     container_exit_text(c, text, sizeof(text)), "app_id", c->task.app_id, "fn_id",
-                     c->task.fn_id, "container_id", c->id, "call_id",
+                     container_exit_text(c, text, sizeof(text)), OF_CONTAINER(c), "call_id",
                      c->call ? c->call->call.id : NULL);
     }
     if (c->state == CTR_INIT) {
@@ -831,15 +829,13 @@ void container_exited(struct container *c, const struct fn_exit *what)
 
 static void init_timeout(struct container *c)
 {
-    struct slot_queue *q = c->q;
     struct fn_error err = ERR_INIT;
 
     if (c->start_limit_ns < 0 && !c->warm) {
-        if (q->n_waiters) {
+        if (c->q->n_waiters) {
             arm_init(c);
         } else {
-            container_close(c);
-            slots_kick(q);
+            container_give_up(c);
         }
         return;
     }
@@ -863,13 +859,9 @@ static void container_tick(struct env_timer *t)
     }
     c->due_ns = DUE_NEVER;
     switch (c->state) {
-    case CTR_RESERVE: {
-        struct slot_queue *q = c->q;
-
-        container_close(c);
-        slots_kick(q);
+    case CTR_RESERVE:
+        container_give_up(c);
         break;
-    }
     case CTR_INIT:
         init_timeout(c);
         break;

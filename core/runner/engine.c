@@ -75,6 +75,12 @@ static void run_op(struct env_work *w, struct fn_op *op)
 {
     struct container *c = container_of(w, struct container, op.work);
     struct runner *r = c->r;
+    int (*const methods[])(void *, struct fn_op *, void *, struct fn_error *) = {
+        [OP_START] = r->ops->start,
+        [OP_FREEZE] = r->ops->freeze,
+        [OP_THAW] = r->ops->thaw,
+        [OP_CLOSE] = r->ops->close,
+    };
     struct plugin_crumb crumb;
     struct fn_error *e = &c->op.err;
 
@@ -85,25 +91,9 @@ static void run_op(struct env_work *w, struct fn_op *op)
         return;
     }
     plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, method_of(c->op.kind));
-    switch (c->op.kind) {
-    case OP_CREATE:
-        c->op.result = r->ops->create(r->inst, op, &c->task, &c->ctr, e);
-        break;
-    case OP_START:
-        c->op.result = r->ops->start(r->inst, op, c->ctr, e);
-        break;
-    case OP_FREEZE:
-        c->op.result = r->ops->freeze(r->inst, op, c->ctr, e);
-        break;
-    case OP_THAW:
-        c->op.result = r->ops->thaw(r->inst, op, c->ctr, e);
-        break;
-    case OP_CLOSE:
-        c->op.result = r->ops->close(r->inst, op, c->ctr, e);
-        break;
-    case OP_NONE:
-        break;
-    }
+    c->op.result = c->op.kind == OP_CREATE
+                       ? r->ops->create(r->inst, op, &c->task, &c->ctr, e)
+                       : methods[c->op.kind](r->inst, op, c->ctr, e);
     plugin_leave(&crumb);
     c->op.result =
         plugin_answer_result(r->deps.driver, method_of(c->op.kind), c->op.result, 0, e);
@@ -123,7 +113,7 @@ void engine_tell_overdue(struct runner *r, const char *method, const struct cont
 {
     log_error("driver does not return from a method; its calls are handed back", "plugin",
               plugin_name(r->deps.driver), "method", method, "for_ms", log_num(for_ns / ENV_MS),
-              "app_id", c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+              OF_CONTAINER(c));
 }
 
 void engine_watch(struct runner *r, int64_t begun_ns)

@@ -79,13 +79,8 @@ void fair_less(struct slot_queue *q)
 
 void fair_rests(struct slot_queue *q, bool on)
 {
-    if (on) {
-        q->n_evictable++;
-        account_sub(&q->app->held, &q->need);
-    } else {
-        q->n_evictable--;
-        account_add(&q->app->held, &q->need);
-    }
+    q->n_evictable += on ? 1 : -1u;
+    account_move(&q->app->held, &q->need, !on);
 }
 
 /* ---- claims -------------------------------------------------------------------------------- */
@@ -241,14 +236,6 @@ static void on_claims(struct env_timer *t)
 
 /* ---- containers that change hands ---------------------------------------------------------- */
 
-static struct account_need minus(const struct account_need *a, const struct account_need *b)
-{
-    return (struct account_need){
-        .mem_bytes = a->mem_bytes > b->mem_bytes ? a->mem_bytes - b->mem_bytes : 0,
-        .cpu_milli = a->cpu_milli > b->cpu_milli ? a->cpu_milli - b->cpu_milli : 0,
-    };
-}
-
 /* Whether the room of `c`, which another function has, should be q's. */
 static bool is_heir(const struct slot_queue *q, const struct container *c)
 {
@@ -257,14 +244,14 @@ static bool is_heir(const struct slot_queue *q, const struct container *c)
     struct account_need missing = slots_missing(q, &r->closing);
     struct account_need mine = same_app ? held_by(q) : q->app->held;
     struct account_need theirs = same_app ? held_by(c->q) : c->q->app->held;
-    struct account_need still = minus(&missing, &c->need);
+    struct account_need still = account_minus(&missing, &c->need);
     bool first = account_is_zero(&mine);
 
     if (!slots_helps(c, &missing)) {
         return false;
     }
     account_add(&mine, &q->need);
-    theirs = minus(&theirs, &c->need);
+    theirs = account_minus(&theirs, &c->need);
     if (fair_share(r, &theirs) >= fair_share(r, &mine)) {
         return first || account_is_zero(&still);
     }
@@ -301,8 +288,8 @@ void fair_offer(const struct container *c)
         return;
     }
     missing = slots_missing(q, &q->r->closing);
-    missing = minus(&missing, &c->need);
-    all = minus(&q->need, &missing);
+    missing = account_minus(&missing, &c->need);
+    all = account_minus(&q->need, &missing);
     promise(q, &all);
     if (q->n_waiters > 0) {
         slots_kick(q);
@@ -317,8 +304,7 @@ bool fair_takes(struct container *c)
         return false;
     }
     metric_add(c->r->fair.closed, 1);
-    log_debug("container closed for another function", "app_id", c->task.app_id, "fn_id",
-              c->task.fn_id, "container_id", c->id, "for_fn_id", heir->fn_id);
+    log_debug("container closed for another function", OF_CONTAINER(c), "for_fn_id", heir->fn_id);
     container_close(c);
     slots_kick(c->q);
     return true;

@@ -45,7 +45,7 @@ static void serve_next(struct runner *r)
     struct history *h = &r->history;
     struct history_reader *hr = TAILQ_FIRST(&h->waiting);
 
-    if (!hr || r->read.asking || r->draining) {
+    if (!hr || r->read.job.asking || r->draining) {
         return;
     }
     TAILQ_REMOVE(&h->waiting, hr, link);
@@ -121,8 +121,8 @@ static void history_on_read(struct runner *r)
     struct history_reader *hr = r->history.now;
 
     r->history.now = NULL;
-    if (hr && r->read.result < 0) {
-        log_reader_end(&hr->rd, -r->read.result, r->read.error.msg);
+    if (hr && r->read.job.result < 0) {
+        log_reader_end(&hr->rd, -r->read.job.result, r->read.job.error.msg);
     } else if (hr) {
         take(hr, &r->read);
     }

@@ -111,6 +111,7 @@ void container_take(struct container *c, struct rcall *rc);
 void container_release(struct container *c, bool keep, bool ran);
 /* Removes it in whatever state it is; waiting calls are not told. */
 void container_close(struct container *c);
+void container_give_up(struct container *c); /* and looks for what its calls get instead */
 /* Gives up what a closed container still waits for. A creation that is given up may have made a
  * container all the same, which the driver removes later; a drain therefore waits as long as it
  * can, since it has no later. */
@@ -276,7 +277,6 @@ int rcall_on_try(void *endpoint, struct engage_session *s, const struct engage_t
                  int64_t deadline_ns, void **ret_ud);
 void rcall_on_body(void *ud, const void *data, size_t len, bool eof);
 void rcall_on_writable(void *ud);
-void rcall_on_gone(void *ud);
 void rcall_pause(struct rcall *rc, bool paused); /* reading the answer of its exchange */
 /* A call of `s`, in r->calls; more is to be filled in. NULL when out of memory. */
 struct rcall *rcall_begin(struct runner *r, const struct engage_server *server,
@@ -306,10 +306,10 @@ void rcall_unrun(struct rcall *rc, bool keep); /* ends the exchange, gives the c
 void rcall_ended(struct rcall *rc);
 void rcall_deadline(struct rcall *rc);
 void rcall_container_exited(struct rcall *rc);
-void rcall_gone(struct rcall *rc);
 /* (soon) Not at a function yet: out of where it waits, and refused as by rcall_nack(). */
 void rcall_take_back(struct rcall *rc, enum engage_reason reason, const char *why);
 void rcall_force(struct rcall *rc); /* drain deadline */
+void rcall_on_gone(void *ud);
 void rcall_drop(struct rcall *rc);  /* runs, and nobody waits for it: ends it now */
 void rcall_free(struct rcall *rc);
 void rcall_end_task(struct env_task *t);

@@ -44,8 +44,7 @@ struct log_ring *ring_create(struct container *c); /* NULL: no memory */
 void ring_keep(struct log_ring *g); /* its container goes */
 void ring_add(struct log_ring *g, bool of_stderr, const char *call_id, const char *text,
               size_t len);
-uint64_t ring_end(const struct log_ring *g); /* behind the last record */
-/* The line at *pos, which is before ring_end(), and moves behind it; borrowed until the next
+/* The line at *pos, which is before the end, and moves behind it; borrowed until the next
  * ring_add(). */
 void ring_read(const struct log_ring *g, uint64_t *pos, struct engage_line *ret);
 /* Adds the last lines, at most `max` bytes. FN_E_EXHAUSTED. */

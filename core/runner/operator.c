@@ -17,12 +17,119 @@
 #define OPERATOR_PAUSE_NS   ENV_S /* after lines that the plugin did not take */
 #define OPERATOR_TEXTS_MAX  (256u << 10) /* bytes of all pairs together */
 
-static void take_turn(struct runner *r);
+struct operator_kind {
+    const char *method;
+    int64_t timeout_ns;
+    int (*ask)(struct operator_job *j, void *inst, struct fn_op *op); /* [worker] the method */
+    int (*take)(struct operator_job *j); /* [worker] what it answered; NULL: there is no more */
+    void (*tell)(struct runner *r);
+};
 
 static const struct fn_operator_ops *ops_of(const struct runner *r)
 {
     return r->deps.operator_ ? plugin_ops(r->deps.operator_) : NULL;
 }
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+#define JOBS_N 4
+
+/* Who goes first. */
+static struct operator_job *job_at(const struct runner *r, int i)
+{
+    const struct operator_job *const jobs[JOBS_N] = { &r->change.job, &r->status.question.job,
+                                                      &r->feed.job, &r->read.job };
+
+    return (struct operator_job *)(uintptr_t)jobs[i];
+}
+
+static bool has_lane(const struct runner *r)
+{
+    return r->status.question.job.running || r->change.job.running || r->feed.job.running ||
+           r->read.job.running;
+}
+
+static void run_job(struct env_work *w, struct fn_op *op)
+{
+    struct operator_job *j = container_of(w, struct operator_job, work);
+    struct plugin *plugin = j->r->deps.operator_;
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, plugin, PLUGIN_WORKER, j->kind->method);
+    j->result = j->kind->ask(j, plugin_inst(plugin), op);
+    plugin_leave(&crumb);
+    j->result = plugin_answer_result(plugin, j->kind->method, j->result, 0, &j->error);
+    if (j->result == 0 && j->kind->take) {
+        j->result = j->kind->take(j);
+    }
+}
+
+static void job_tell(struct operator_job *j)
+{
+    j->asking = false;
+    j->kind->tell(j->r);
+    runner_drain_check(j->r);
+}
+
+/* Whoever asks may be about to go over what telling frees. */
+static void job_failed(struct env_task *t)
+{
+    job_tell(container_of(t, struct operator_job, failed));
+}
+
+/* The next one gets its lane, or learns that there is none. */
+static void take_turn(struct runner *r)
+{
+    for (int i = 0; i < JOBS_N && !has_lane(r); i++) {
+        struct operator_job *j = job_at(r, i);
+
+        if (j->asking && j->result == 0) {
+            j->work.deadline_ns = env_now_ns(r->env) + j->kind->timeout_ns;
+            j->running = env_submit(r->env, &j->work) == 0;
+            if (!j->running) {
+                j->result = err_set(&j->error, FN_E_UNAVAILABLE,
+                                    "no worker has room for the operator plugin");
+                env_defer(r->env, &j->failed);
+            }
+        }
+    }
+}
+
+/* It runs until its answer was looked at: the plugin's next call may change what that is of. */
+static void job_done(struct env_work *w)
+{
+    struct operator_job *j = container_of(w, struct operator_job, work);
+
+    if (j->r->abandoned) {
+        return;
+    }
+    job_tell(j);
+    j->running = false;
+    take_turn(j->r);
+}
+
+/* Before it is filled in. */
+static void job_clear(struct operator_job *j, size_t bytes_max)
+{
+    arena_finish(&j->arena);
+    arena_init(&j->arena, bytes_max);
+    j->result = 0;
+    j->error = ERR_INIT;
+}
+
+static void job_ask(struct operator_job *j)
+{
+    j->work =
+        (struct env_work){ .run = run_job, .done = job_done, .lane = ENV_LANE_FAST };
+    j->asking = true;
+    if (j->result < 0) {
+        env_defer(j->r->env, &j->failed);
+    } else {
+        take_turn(j->r);
+    }
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
 
 bool operator_says_status(const struct runner *r)
 {
@@ -31,93 +138,55 @@ bool operator_says_status(const struct runner *r)
     return ops && ops->status;
 }
 
-static int copy_pairs(struct operator_question *q, const struct fn_kv *pairs, uint32_t n)
+static int ask_status(struct operator_job *j, void *inst, struct fn_op *op)
 {
-    struct fn_kv *copy = arena_alloc(&q->arena, (n + 1) * sizeof(*copy));
+    struct operator_question *q = container_of(j, struct operator_question, job);
 
-    for (uint32_t i = 0; copy && i < n; i++) {
-        copy[i].key = arena_strdup(&q->arena, pairs[i].key);
-        copy[i].value = arena_strdup(&q->arena, pairs[i].value);
-        if (!copy[i].key || !copy[i].value) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    q->pairs = copy;
-    q->n = copy ? n : 0;
-    return copy ? 0 : FN_E_EXHAUSTED;
+    return ops_of(j->r)->status(inst, op, &q->given, &q->given_n, &j->error);
 }
 
-static void run_question(struct env_work *w, struct fn_op *op)
+static int take_status(struct operator_job *j)
 {
-    struct operator_question *q = container_of(w, struct operator_question, work);
-    struct plugin *plugin = q->r->deps.operator_;
-    const struct fn_kv *pairs = NULL;
-    struct plugin_crumb crumb;
-    uint32_t n = 0;
+    struct operator_question *q = container_of(j, struct operator_question, job);
+    struct plugin *plugin = j->r->deps.operator_;
+    int result = plugin_answer_pairs(plugin, "status", q->given, q->given_n);
 
-    plugin_enter(&crumb, plugin, PLUGIN_WORKER, "status");
-    q->result = ops_of(q->r)->status(plugin_inst(plugin), op, &pairs, &n, &q->error);
-    plugin_leave(&crumb);
-    q->result = plugin_answer_result(plugin, "status", q->result, 0, &q->error);
-    if (q->result == 0) {
-        q->result = plugin_answer_pairs(plugin, "status", pairs, n);
-        q->result = q->result < 0 ? q->result : copy_pairs(q, pairs, n);
-        if (q->result < 0) {
-            err_set(&q->error, q->result, "plugin %s: its status cannot be used",
-                    plugin_name(plugin));
-        }
+    if (result == 0) {
+        q->pairs = kvs_copy_pairs(&j->arena, q->given, q->given_n);
+        q->n = q->pairs ? q->given_n : 0;
+        result = q->pairs ? 0 : FN_E_EXHAUSTED;
     }
+    return result < 0 ? err_set(&j->error, result, "plugin %s: its status cannot be used",
+                                plugin_name(plugin))
+                      : 0;
 }
 
-static void question_tell(struct runner *r)
+static void status_tell(struct runner *r)
 {
-    r->status.question.asking = false;
     r->status.question.done(r);
-    runner_drain_check(r);
 }
 
-static void question_done(struct env_work *w)
-{
-    struct operator_question *q = container_of(w, struct operator_question, work);
-
-    if (q->r->abandoned) {
-        return;
-    }
-    q->running = false;
-    question_tell(q->r);
-    take_turn(q->r);
-}
+static const struct operator_kind status_kind = { "status", OPERATOR_TIMEOUT_NS, ask_status,
+                                                  take_status, status_tell };
 
 void operator_ask(struct runner *r, void (*done)(struct runner *r))
 {
     struct operator_question *q = &r->status.question;
 
-    arena_finish(&q->arena);
-    arena_init(&q->arena, OPERATOR_TEXTS_MAX);
-    q->r = r;
+    job_clear(&q->job, OPERATOR_TEXTS_MAX);
     q->done = done;
-    q->pairs = NULL;
-    q->n = 0;
-    q->error = ERR_INIT;
-    q->work = (struct env_work){ .run = run_question, .done = question_done,
-                                 .lane = ENV_LANE_FAST };
-    q->asking = true;
-    take_turn(r);
+    q->given = q->pairs = NULL;
+    q->given_n = q->n = 0;
+    job_ask(&q->job);
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-static void run_change(struct env_work *w, struct fn_op *op)
+static int ask_configure(struct operator_job *j, void *inst, struct fn_op *op)
 {
-    struct operator_change *c = container_of(w, struct operator_change, work);
-    struct plugin *plugin = c->r->deps.operator_;
-    struct plugin_crumb crumb;
+    const struct operator_change *c = container_of(j, struct operator_change, job);
 
-    plugin_enter(&crumb, plugin, PLUGIN_WORKER, "configure");
-    c->result = ops_of(c->r)->configure(plugin_inst(plugin), op, c->keys.items, c->keys.n,
-                                        &c->error);
-    plugin_leave(&crumb);
-    c->result = plugin_answer_result(plugin, "configure", c->result, 0, &c->error);
+    return ops_of(j->r)->configure(inst, op, c->keys.items, c->keys.n, &j->error);
 }
 
 static void log_settings(const struct kvs *settings)
@@ -132,37 +201,27 @@ static void change_tell(struct runner *r)
 {
     struct operator_change *c = &r->change;
     struct engage_config *from = c->from;
+    int result = c->job.result;
 
-    c->asking = false;
     c->from = NULL;
     if (c->settings.n > 0) {
-        r->deps.settings->keep(r->deps.settings_ud, c->result >= 0);
+        r->deps.settings->keep(r->deps.settings_ud, result >= 0);
     }
-    if (c->result < 0) {
+    if (result < 0) {
         log_stranger(FN_LOG_WARN, "a configuration of this runner was refused", "error",
-                     c->error.msg);
+                     c->job.error.msg);
     } else {
         log_settings(&c->settings);
         log_stranger(FN_LOG_INFO, "this runner was configured", "keys",
                      log_num(c->keys.n + c->settings.n));
     }
     if (from) {
-        from->answer(from, -c->result, c->result < 0 ? c->error.msg : NULL);
+        from->answer(from, -result, result < 0 ? c->job.error.msg : NULL);
     }
-    runner_drain_check(r);
 }
 
-static void change_done(struct env_work *w)
-{
-    struct operator_change *c = container_of(w, struct operator_change, work);
-
-    if (c->r->abandoned) {
-        return;
-    }
-    c->running = false;
-    change_tell(c->r);
-    take_turn(c->r);
-}
+static const struct operator_kind change_kind = { "configure", OPERATOR_CHANGE_NS, ask_configure,
+                                                  NULL, change_tell };
 
 /* Which keys are whose. */
 static int change_fill(struct runner *r, const struct engage_config *config,
@@ -172,11 +231,10 @@ static int change_fill(struct runner *r, const struct engage_config *config,
     struct kvs all;
     int result;
 
-    arena_finish(&c->arena);
-    arena_init(&c->arena, 0);
-    kvs_init(&all, &c->arena);
-    kvs_init(&c->keys, &c->arena);
-    kvs_init(&c->settings, &c->arena);
+    job_clear(&c->job, 0);
+    kvs_init(&all, &c->job.arena);
+    kvs_init(&c->keys, &c->job.arena);
+    kvs_init(&c->settings, &c->job.arena);
     result = kvs_fill(&all, config->keys, config->n, "keys", reterr);
     for (uint32_t i = 0; i < all.n && result == 0; i++) {
         bool is_setting = r->deps.settings && r->deps.settings->is_setting(all.items[i].key);
@@ -224,26 +282,19 @@ static int change_check(struct runner *r, struct fn_error *reterr)
 
 static void change_begin(struct runner *r, struct engage_config *config)
 {
-    struct operator_change *c = &r->change;
-
-    c->r = r;
-    c->from = config;
-    c->result = 0;
-    c->error = ERR_INIT;
-    c->work = (struct env_work){ .run = run_change, .done = change_done, .lane = ENV_LANE_FAST };
-    if (c->keys.n == 0) {
-        change_tell(r);
-        return;
+    r->change.from = config;
+    if (r->change.keys.n == 0) {
+        job_tell(&r->change.job);
+    } else {
+        job_ask(&r->change.job);
     }
-    c->asking = true;
-    take_turn(r);
 }
 
 static int take_config(struct runner *r, struct engage_config *config, struct fn_error *reterr)
 {
     int result;
 
-    if (r->change.asking) {
+    if (r->change.job.asking) {
         return err_set(reterr, FN_E_UNAVAILABLE, "another configuration is being taken over");
     }
     result = change_fill(r, config, reterr);
@@ -276,16 +327,11 @@ void operator_on_configure_gone(void *endpoint, struct engage_config *config)
 
 /* ---- what functions print -------------------------------------------------------------------- */
 
-static void run_feed(struct env_work *w, struct fn_op *op)
+static int ask_log(struct operator_job *j, void *inst, struct fn_op *op)
 {
-    struct operator_feed *f = container_of(w, struct operator_feed, work);
-    struct plugin *plugin = f->r->deps.operator_;
-    struct plugin_crumb crumb;
+    const struct operator_feed *f = container_of(j, struct operator_feed, job);
 
-    plugin_enter(&crumb, plugin, PLUGIN_WORKER, "log");
-    f->result = ops_of(f->r)->log(plugin_inst(plugin), op, f->lines, f->n, &f->error);
-    plugin_leave(&crumb);
-    f->result = plugin_answer_result(plugin, "log", f->result, 0, &f->error);
+    return ops_of(j->r)->log(inst, op, f->lines, f->n, &j->error);
 }
 
 static void feed_want(struct operator_feed *f)
@@ -306,32 +352,20 @@ static void feed_tell(struct runner *r)
 {
     struct operator_feed *f = &r->feed;
 
-    f->asking = false;
-    if (f->result < 0) {
+    if (f->job.result < 0) {
         metric_add(r->metrics.log_lines_lost, f->n);
         log_stranger(FN_LOG_WARN, "the operator's plugin did not take the output of functions",
-                     "lines", log_num(f->n), "error", f->error.msg);
+                     "lines", log_num(f->n), "error", f->job.error.msg);
     }
-    if (f->result < 0 && !r->draining) {
+    if (f->job.result < 0 && !r->draining) {
         env_timer_set(r->env, &f->pause, env_now_ns(r->env) + OPERATOR_PAUSE_NS);
     } else {
         feed_want(f);
     }
     f->taken(r);
-    runner_drain_check(r);
 }
 
-static void feed_done(struct env_work *w)
-{
-    struct operator_feed *f = container_of(w, struct operator_feed, work);
-
-    if (f->r->abandoned) {
-        return;
-    }
-    f->running = false;
-    feed_tell(f->r);
-    take_turn(f->r);
-}
+static const struct operator_kind feed_kind = { "log", OPERATOR_LOG_NS, ask_log, NULL, feed_tell };
 
 /* NULL: no memory. */
 static const struct fn_log_line *feed_copy(struct arena *a, const struct engage_line *l)
@@ -358,19 +392,15 @@ static int feed_send(struct engage_logs *logs, const struct engage_line *lines, 
 {
     struct operator_feed *f = container_of(logs, struct operator_feed, logs);
 
-    arena_finish(&f->arena);
-    arena_init(&f->arena, 0);
-    f->lines = arena_alloc(&f->arena, n * sizeof(*f->lines));
+    job_clear(&f->job, 0);
+    f->lines = arena_alloc(&f->job.arena, n * sizeof(*f->lines));
     for (f->n = 0; f->n < n; f->n++) {
-        if (!f->lines || !(f->lines[f->n] = feed_copy(&f->arena, &lines[f->n]))) {
+        if (!f->lines || !(f->lines[f->n] = feed_copy(&f->job.arena, &lines[f->n]))) {
             return FN_E_EXHAUSTED;
         }
     }
     logs->wanted = false;
-    f->error = ERR_INIT;
-    f->work = (struct env_work){ .run = run_feed, .done = feed_done, .lane = ENV_LANE_FAST };
-    f->asking = true;
-    take_turn(f->r);
+    job_ask(&f->job);
     return 0;
 }
 
@@ -401,7 +431,9 @@ void operator_start(struct runner *r)
 void operator_forget_timers(struct runner *r)
 {
     env_timer_clear(r->env, &r->feed.pause);
-    env_undefer(r->env, &r->read.failed);
+    for (int i = 0; i < JOBS_N; i++) {
+        env_undefer(r->env, &job_at(r, i)->failed);
+    }
 }
 
 /* ---- lines that the plugin has --------------------------------------------------------------- */
@@ -431,58 +463,40 @@ int runner_check_operator(const struct runner_options *opt, const struct plugin 
     return 0;
 }
 
-static void run_read(struct env_work *w, struct fn_op *op)
+static int ask_read(struct operator_job *j, void *inst, struct fn_op *op)
 {
-    struct operator_read *rd = container_of(w, struct operator_read, work);
-    struct plugin *plugin = rd->r->deps.operator_;
-    struct plugin_crumb crumb;
+    struct operator_read *rd = container_of(j, struct operator_read, job);
 
     rd->lines = NULL;
     rd->n = 0;
-    plugin_enter(&crumb, plugin, PLUGIN_WORKER, "read");
-    rd->result = ops_of(rd->r)->read(plugin_inst(plugin), op, &rd->query, &rd->cursor, &rd->lines,
-                                     &rd->n, &rd->error);
-    plugin_leave(&crumb);
-    rd->result = plugin_answer_result(plugin, "read", rd->result, 0, &rd->error);
-    if (rd->result == 0 && plugin_answer_lines(plugin, "read", rd->lines, rd->n) < 0) {
-        rd->result = err_set(&rd->error, FN_E_INTERNAL, "plugin %s: its lines cannot be used",
-                             plugin_name(plugin));
-    }
+    return ops_of(j->r)->read(inst, op, &rd->query, &rd->cursor, &rd->lines, &rd->n, &j->error);
+}
+
+static int take_lines(struct operator_job *j)
+{
+    const struct operator_read *rd = container_of(j, struct operator_read, job);
+    struct plugin *plugin = j->r->deps.operator_;
+
+    return plugin_answer_lines(plugin, "read", rd->lines, rd->n) < 0
+               ? err_set(&j->error, FN_E_INTERNAL, "plugin %s: its lines cannot be used",
+                         plugin_name(plugin))
+               : 0;
 }
 
 static void read_tell(struct runner *r)
 {
-    r->read.asking = false;
     r->read.done(r);
-    runner_drain_check(r);
 }
 
-/* It runs until its lines have been looked at: the next call of the plugin may change them. */
-static void read_done(struct env_work *w)
-{
-    struct operator_read *rd = container_of(w, struct operator_read, work);
-
-    if (rd->r->abandoned) {
-        return;
-    }
-    read_tell(rd->r);
-    rd->running = false;
-    runner_drain_check(rd->r);
-    take_turn(rd->r);
-}
-
-/* Whoever asks may be about to go over readers, which done() frees. */
-static void read_failed(struct env_task *t)
-{
-    read_tell(container_of(t, struct runner, read.failed));
-}
+static const struct operator_kind read_kind = { "read", OPERATOR_READ_NS, ask_read, take_lines,
+                                                read_tell };
 
 static const char *copy_id(struct operator_read *rd, const char *id)
 {
-    const char *copy = id ? arena_strdup(&rd->arena, id) : NULL;
+    const char *copy = id ? arena_strdup(&rd->job.arena, id) : NULL;
 
     if (id && !copy) {
-        rd->result = err_set(&rd->error, FN_E_EXHAUSTED, "out of memory");
+        rd->job.result = err_set(&rd->job.error, FN_E_EXHAUSTED, "out of memory");
     }
     return copy;
 }
@@ -492,10 +506,7 @@ void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor,
 {
     struct operator_read *rd = &r->read;
 
-    arena_finish(&rd->arena);
-    arena_init(&rd->arena, 0);
-    rd->error = ERR_INIT;
-    rd->result = 0;
+    job_clear(&rd->job, 0);
     rd->done = done;
     rd->cursor = cursor;
     rd->query = (struct fn_log_query){ .size = sizeof(rd->query),
@@ -505,73 +516,19 @@ void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor,
                                        .fn_id = copy_id(rd, q->fn_id),
                                        .container_id = copy_id(rd, q->container_id),
                                        .call_id = copy_id(rd, q->call_id) };
-    rd->work = (struct env_work){ .run = run_read, .done = read_done, .lane = ENV_LANE_FAST };
-    rd->asking = true;
-    if (rd->result < 0) {
-        env_defer(r->env, &rd->failed);
-    } else {
-        take_turn(r);
-    }
-}
-
-/* ---- turns ----------------------------------------------------------------------------------- */
-
-static bool begin_work(struct runner *r, struct env_work *work, int64_t timeout_ns, int *ret_result,
-                       struct fn_error *ret_error)
-{
-    work->deadline_ns = env_now_ns(r->env) + timeout_ns;
-    if (env_submit(r->env, work) == 0) {
-        return true;
-    }
-    *ret_result = err_set(ret_error, FN_E_UNAVAILABLE, "no worker has room for the operator plugin");
-    return false;
-}
-
-static bool has_lane(const struct runner *r)
-{
-    return r->status.question.running || r->change.running || r->feed.running || r->read.running;
-}
-
-/* The next question gets its lane, or learns that there is none. */
-static void take_turn(struct runner *r)
-{
-    struct operator_question *q = &r->status.question;
-    struct operator_change *c = &r->change;
-    struct operator_feed *f = &r->feed;
-    struct operator_read *rd = &r->read;
-
-    if (c->asking && !has_lane(r)) {
-        c->running = begin_work(r, &c->work, OPERATOR_CHANGE_NS, &c->result, &c->error);
-        if (!c->running) {
-            change_tell(r);
-        }
-    }
-    if (q->asking && !has_lane(r)) {
-        q->running = begin_work(r, &q->work, OPERATOR_TIMEOUT_NS, &q->result, &q->error);
-        if (!q->running) {
-            question_tell(r);
-        }
-    }
-    if (f->asking && !has_lane(r)) {
-        f->running = begin_work(r, &f->work, OPERATOR_LOG_NS, &f->result, &f->error);
-        if (!f->running) {
-            feed_tell(r);
-        }
-    }
-    if (rd->asking && !has_lane(r) && rd->result == 0) {
-        rd->running = begin_work(r, &rd->work, OPERATOR_READ_NS, &rd->result, &rd->error);
-        if (!rd->running) {
-            env_defer(r->env, &rd->failed);
-        }
-    }
+    job_ask(&rd->job);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 bool operator_is_asked(const struct runner *r)
 {
-    return r->status.question.asking || r->change.asking || r->feed.asking ||
-           r->read.asking || r->read.running;
+    bool asked = has_lane(r);
+
+    for (int i = 0; i < JOBS_N; i++) {
+        asked |= job_at(r, i)->asking;
+    }
+    return asked;
 }
 
 bool operator_has_lines(const struct runner *r)
@@ -581,20 +538,23 @@ bool operator_has_lines(const struct runner *r)
 
 void operator_init(struct runner *r)
 {
-    arena_init(&r->status.question.arena, 0);
-    arena_init(&r->change.arena, 0);
-    arena_init(&r->feed.arena, 0);
-    arena_init(&r->read.arena, 0);
-    r->feed.r = r;
-    r->read.r = r;
-    r->read.failed.cb = read_failed;
+    static const struct operator_kind *const kinds[JOBS_N] = { &change_kind, &status_kind,
+                                                               &feed_kind, &read_kind };
+
+    for (int i = 0; i < JOBS_N; i++) {
+        struct operator_job *j = job_at(r, i);
+
+        j->r = r;
+        j->kind = kinds[i];
+        j->failed.cb = job_failed;
+        arena_init(&j->arena, 0);
+    }
     r->feed.pause.cb = feed_on_pause;
 }
 
 void operator_finish(struct runner *r)
 {
-    arena_finish(&r->status.question.arena);
-    arena_finish(&r->change.arena);
-    arena_finish(&r->feed.arena);
-    arena_finish(&r->read.arena);
+    for (int i = 0; i < JOBS_N; i++) {
+        arena_finish(&job_at(r, i)->arena);
+    }
 }

@@ -194,11 +194,3 @@ void runner_options_fix(struct runner_options *o)
     o->seen_ns = 10 * MIN;
     o->count_calls = true;
 }
-
-void runner_options_default(struct runner_options *o)
-{
-    *o = (struct runner_options){ .instance = "00000000000000000000000000000000" };
-    opt_defaults(&runner_opt_table, o);
-    o->owner = "fnd";
-    runner_options_fix(o);
-}

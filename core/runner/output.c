@@ -53,9 +53,8 @@ static void log_line(struct container *c, uint32_t fd, const char *line)
                        &suppressed)) {
         return;
     }
-    log_write(FN_LOG_INFO, line, "user_log", "true", "stream",
-              fd == 2 ? "stderr" : "stdout", "app_id", c->task.app_id, "fn_id", c->task.fn_id,
-              "container_id", c->id, "call_id", call_id[0] ? call_id : NULL, "suppressed",
+    log_write(FN_LOG_INFO, line, "user_log", "true", "stream", fd == 2 ? "stderr" : "stdout",
+              OF_CONTAINER(c), "call_id", call_id[0] ? call_id : NULL, "suppressed",
               suppressed ? log_num(suppressed) : NULL, (char *)NULL);
 }
 

@@ -21,6 +21,10 @@ struct container;
 struct rcall;
 struct runner;
 
+/* Pairs of a log line: whose container it is, and which. */
+#define OF_CONTAINER(c)                                                                            \
+    "app_id", (c)->task.app_id, "fn_id", (c)->task.fn_id, "container_id", (c)->id
+
 /* ---- what a container prints (output.c) ---------------------------------------------------- */
 
 struct output {
@@ -221,66 +225,54 @@ bool engine_is_quiet(const struct runner *r); /* no lane works for this runner *
 
 #define STATUS_RUN_MAX_NS (60 * ENV_S) /* from the question to the end of the run; Go Fn's */
 
-/* What the operator's plugin says (operator.c). */
-struct operator_question {
+/* Something that the operator's plugin is asked; one of each kind at a time (operator.c). */
+struct operator_job {
     struct runner *r;
+    const struct operator_kind *kind;
     struct env_work work;
-    void (*done)(struct runner *r);
-    bool asking;  /* from operator_ask() to done() */
-    bool running; /* a lane has it */
+    struct env_task failed; /* it is told that none will ask */
+    bool asking;  /* from the question until its answer is told */
+    bool running; /* a lane has it, or its answer is being told */
+    struct arena arena; /* of what is asked, or of the answer */
     int result;
     struct fn_error error;
-    struct arena arena; /* of the pairs */
-    struct fn_kv *pairs;
-    uint32_t n;
+};
+
+/* What it says of the status. */
+struct operator_question {
+    struct operator_job job;
+    void (*done)(struct runner *r);
+    const struct fn_kv *given, *pairs; /* the plugin's, and their copy */
+    uint32_t given_n, n;
 };
 
 /* Keys of a ConfigureRunner on their way to the plugin. */
 struct operator_change {
-    struct env_work work;
-    bool asking;                /* from the question to the answer */
-    bool running;               /* a lane has it */
+    struct operator_job job;
     struct engage_config *from; /* NULL: gone */
-    struct runner *r;
     struct kvs keys;     /* for the plugin */
     struct kvs settings; /* for the node, which has them already */
-    struct arena arena;
-    int result;
-    struct fn_error error;
 };
 
 /* Lines of functions on their way to the plugin: a reader as others are. */
 struct operator_feed {
-    struct runner *r;
+    struct operator_job job;
     struct engage_logs logs;
-    struct env_work work;
     struct env_timer pause; /* after lines that it did not take */
     void (*taken)(struct runner *r); /* the plugin has got lines, which others may read there */
-    bool on;      /* it reads */
-    bool asking;  /* from the lines to the plugin's answer */
-    bool running; /* a lane has them */
-    struct arena arena;
+    bool on; /* it reads */
     const struct fn_log_line **lines;
     uint32_t n;
-    int result;
-    struct fn_error error;
 };
 
 /* Lines of the plugin for one reader (history.c). */
 struct operator_read {
-    struct env_work work;
-    struct runner *r;
-    struct arena arena; /* of the query: its reader may go */
+    struct operator_job job; /* the reader may go meanwhile */
     struct fn_log_query query;
     uint64_t cursor;
     void (*done)(struct runner *r);
-    bool asking;  /* from operator_read() to done() */
-    bool running; /* a lane has it */
-    struct env_task failed; /* tells that none will */
     const struct fn_log_line *const *lines; /* the plugin's, until its next call */
     uint32_t n;
-    int result;
-    struct fn_error error;
 };
 
 void operator_init(struct runner *r);

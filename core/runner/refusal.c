@@ -5,13 +5,6 @@
 #define LATER_NS (1 * ENV_S)    /* a start or a pull that failed, or goes on */
 #define SHORTEST_NS (10 * ENV_MS)
 
-static uint64_t left(uint64_t total, uint64_t used, uint64_t evictable, uint64_t promised)
-{
-    uint64_t have = total - used + evictable;
-
-    return have > promised ? have - promised : 0;
-}
-
 /* How long until one of the function's containers is free, by what its runs take. */
 static int64_t turn_ns(const struct slot_queue *q)
 {
@@ -49,15 +42,15 @@ void refusal_fill(struct rcall *rc, enum engage_reason reason)
 {
     struct runner *r = rc->r;
     const struct account *a = &r->account;
+    struct account_need unused = { a->totals.mem_bytes - a->used.mem_bytes,
+                                   a->totals.cpu_milli - a->used.cpu_milli };
 
-    rc->refusal = (struct engage_refusal){
-        .reason = reason,
-        .retry_ns = retry_ns(rc, reason),
-        .free_mem_bytes = left(a->totals.mem_bytes, a->used.mem_bytes, r->evictable.mem_bytes,
-                               r->reserving.mem_bytes),
-        .free_cpu_milli = left(a->totals.cpu_milli, a->used.cpu_milli, r->evictable.cpu_milli,
-                               r->reserving.cpu_milli),
-        .idle = r->n_idle,
-    };
+    account_add(&unused, &r->evictable);
+    unused = account_minus(&unused, &r->reserving);
+    rc->refusal = (struct engage_refusal){ .reason = reason,
+                                           .retry_ns = retry_ns(rc, reason),
+                                           .free_mem_bytes = unused.mem_bytes,
+                                           .free_cpu_milli = unused.cpu_milli,
+                                           .idle = r->n_idle };
     metric_add(r->metrics.refusals[reason], !rc->own);
 }

@@ -80,7 +80,8 @@ void ring_read(const struct log_ring *g, uint64_t *pos, struct engage_line *ret)
     };
 }
 
-uint64_t ring_end(const struct log_ring *g)
+/* Behind the last record. */
+static uint64_t ring_end(const struct log_ring *g)
 {
     return g->begin + g->records.len;
 }

@@ -98,8 +98,7 @@ void runner_count(const struct runner *r, struct runner_counts *ret)
     *ret = r->counts;
     ret->containers = HASH_COUNT(r->containers);
     ret->queues = HASH_COUNT(r->queues);
-    ret->used.mem_bytes = r->account.used.mem_bytes;
-    ret->used.cpu_milli = r->account.used.cpu_milli;
+    ret->used = r->account.used;
     ret->engine_up = r->engine.state != ENGINE_DOWN;
     ret->warm = r->warm.counts;
 }
@@ -266,10 +265,10 @@ void runner_destroy(struct runner *r)
     driver_hub_set_runner(r->deps.hub, NULL);
     r->drain_done = NULL;
     drop_calls(r);
+    forget_timers(r);
     if (!is_quiet(r)) { /* lane threads still use it: stays, as the process ends */
         log_warn("container engine still busy at the end; the next start removes what is left");
         r->abandoned = true;
-        forget_timers(r);
         return;
     }
     HASH_ITER(hh, r->containers, c, next) {
@@ -278,15 +277,8 @@ void runner_destroy(struct runner *r)
         container_free(c);
     }
     slots_finish(r);
-    warm_stop(r);
     images_finish(r);
-    engine_finish(r);
-    usage_finish(r);
-    env_timer_clear(r->env, &r->awaiting_timer);
-    env_timer_clear(r->env, &r->drain_timer);
-    env_undefer(r->env, &r->drain_task);
     status_finish(r);
-    operator_forget_timers(r);
     operator_finish(r);
     logs_finish(r);
     rings_finish(r);

@@ -113,7 +113,6 @@ struct runner_metrics_options {
 extern const struct opt_table runner_opt_table, runner_metrics_table;
 
 void runner_options_fix(struct runner_options *o);
-void runner_options_default(struct runner_options *o); /* all of them */
 /* Operations of a runner that may be on the slow lane at a time: starts, removals, pulls, looks
  * for images, the sweep. With fewer threads one of them waits behind others, such as pulls of
  * minutes. */

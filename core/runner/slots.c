@@ -27,14 +27,6 @@
  * 21 200 and 25 100. */
 #define RUNS_PER_PROCESSOR 4
 
-static struct account_need sum(const struct account_need *a, const struct account_need *b)
-{
-    struct account_need s = *a;
-
-    account_add(&s, b);
-    return s;
-}
-
 /* ---- idle lists ---------------------------------------------------------------------------- */
 
 static void lru_add(struct container *c)
@@ -115,11 +107,7 @@ struct container *slots_idle(struct slot_queue *q)
 
 void slots_plan(struct container *c, bool on)
 {
-    if (on) {
-        account_add(&c->q->planned, &c->need);
-    } else {
-        account_sub(&c->q->planned, &c->need);
-    }
+    account_move(&c->q->planned, &c->need, on);
 }
 
 void slots_coming(struct container *c, bool on)
@@ -128,11 +116,7 @@ void slots_coming(struct container *c, bool on)
         return;
     }
     c->coming = on;
-    if (on) {
-        account_add(&c->r->closing, &c->need);
-    } else {
-        account_sub(&c->r->closing, &c->need);
-    }
+    account_move(&c->r->closing, &c->need, on);
 }
 
 void slots_early(struct container *c, bool on)
@@ -157,11 +141,6 @@ static bool room_with(const struct slot_queue *q, const struct account_need *com
     return account_is_zero(&missing);
 }
 
-static uint64_t minus_or_zero(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
 bool slots_helps(const struct container *c, const struct account_need *missing)
 {
     return (missing->mem_bytes && c->need.mem_bytes) || (missing->cpu_milli && c->need.cpu_milli);
@@ -173,8 +152,7 @@ static void evict(struct container *c)
     if (c->warm) {
         warm_evicted(c);
     }
-    log_debug("container evicted", "app_id", c->task.app_id, "fn_id", c->task.fn_id,
-              "container_id", c->id);
+    log_debug("container evicted", OF_CONTAINER(c));
     container_close(c);
 }
 
@@ -204,8 +182,7 @@ static bool mark_for(const struct slot_queue *q, uint32_t others, struct account
         if (c->q != q && slots_helps(c, &open) && !fair_spares(c, others)) {
             c->evicted = true;
             account_add(&freed, &c->need);
-            open.mem_bytes = minus_or_zero(open.mem_bytes, c->need.mem_bytes);
-            open.cpu_milli = minus_or_zero(open.cpu_milli, c->need.cpu_milli);
+            open = account_minus(&open, &c->need);
         }
     }
     if (!account_is_zero(&open)) {
@@ -242,9 +219,10 @@ static bool evict_for(struct slot_queue *q, struct account_need missing)
 static bool room_for(const struct slot_queue *q)
 {
     struct runner *r = q->r;
-    struct account_need coming = sum(&r->closing, &r->evictable);
+    struct account_need coming = r->closing;
     bool can;
 
+    account_add(&coming, &r->evictable);
     if (room_with(q, &r->closing) || !room_with(q, &coming)) {
         return room_with(q, &r->closing);
     }
@@ -319,10 +297,7 @@ void slots_engine_down(struct runner *r)
     struct container *c;
 
     while ((c = TAILQ_FIRST(&r->reserving_list))) {
-        struct slot_queue *q = c->q;
-
-        container_close(c);
-        slots_kick(q);
+        container_give_up(c);
     }
     slots_kick_all(r);
 }
@@ -400,10 +375,10 @@ static uint32_t live(const struct slot_queue *q)
 static uint64_t processors_use(const struct slot_queue *q)
 {
     uint64_t most = RUNS_PER_PROCESSOR * ((q->r->account.totals.cpu_milli + 999) / 1000);
-    uint64_t others = minus_or_zero(q->r->counts.running + q->n_idle, live(q));
+    uint64_t others = account_left(q->r->counts.running + q->n_idle, live(q));
     uint64_t there = q->n_containers + room_with(q, &q->r->closing);
 
-    most = minus_or_zero(most, others);
+    most = account_left(most, others);
     return most < there ? most : there;
 }
 

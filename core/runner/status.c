@@ -248,10 +248,10 @@ static void status_on_operator(struct runner *r)
     struct engage_status was = s->last;
     struct engage_status is = { .custom = q->pairs, .n_custom = q->n };
 
-    if (q->result < 0) {
+    if (q->job.result < 0) {
         is.failed = true;
-        is.error_code = q->error.http_status ? q->error.http_status : 503;
-        is.error_text = keep(s->text, sizeof(s->text), q->error.msg);
+        is.error_code = q->job.error.http_status ? q->job.error.http_status : 503;
+        is.error_text = keep(s->text, sizeof(s->text), q->job.error.msg);
     } else if (r->opt.status_image && !r->draining && engine_accepts(r)) {
         if (status_run(r) == 0) {
             return;
@@ -290,7 +290,7 @@ static void serve_first(struct runner *r)
     struct status *s = &r->status;
     struct engage_ask *ask = TAILQ_FIRST(&s->asks);
 
-    if (ask && !s->run && !s->question.asking && status_begin(r, ask) < 0) {
+    if (ask && !s->run && !s->question.job.asking && status_begin(r, ask) < 0) {
         TAILQ_REMOVE(&s->asks, ask, link);
         tell_failure(r, ask, "out of memory");
         if (!TAILQ_EMPTY(&s->asks)) {

@@ -73,20 +73,6 @@ struct mould mould_of_call(const struct rcall *rc)
     return m;
 }
 
-static const struct fn_kv *copy_kvs(struct arena *a, const struct fn_kv *items, uint32_t n)
-{
-    struct fn_kv *copy = arena_alloc(a, (n ? n : 1) * sizeof(*copy));
-
-    for (uint32_t i = 0; copy && i < n; i++) {
-        copy[i].key = arena_strdup(a, items[i].key);
-        copy[i].value = arena_strdup(a, items[i].value);
-        if (!copy[i].key || !copy[i].value) {
-            return NULL;
-        }
-    }
-    return copy;
-}
-
 static const char *dup_or_null(struct arena *a, const char *s)
 {
     return s && *s ? arena_strdup(a, s) : NULL;
@@ -113,8 +99,8 @@ int mould_copy(struct mould *to, const struct mould *from, struct arena *a)
     t->fn_id = arena_strdup(a, f->fn_id ? f->fn_id : "");
     t->app_id = arena_strdup(a, f->app_id ? f->app_id : "");
     t->image = arena_strdup(a, f->image ? f->image : "");
-    t->env = copy_kvs(a, f->env, f->n_env);
-    t->extensions = copy_kvs(a, f->extensions, f->n_extensions);
+    t->env = kvs_copy_pairs(a, f->env, f->n_env);
+    t->extensions = kvs_copy_pairs(a, f->extensions, f->n_extensions);
     t->registry_token = dup_or_null(a, f->registry_token);
     t->syslog_url = trim_or_null(a, f->syslog_url);
     return t->fn_id && t->app_id && t->image && t->env && t->extensions ? 0 : FN_E_EXHAUSTED;

@@ -55,7 +55,7 @@ static void warm_on(struct container *c)
     metric_add(w->metrics.now, 1);
 }
 
-static void warm_off(struct container *c)
+void warm_lost(struct container *c)
 {
     struct warm *w = &c->r->warm;
 
@@ -149,17 +149,12 @@ void warm_hit(struct container *c)
 
     c->q->warm->hits++;
     warm_count(&w->counts.hits, w->metrics.hits);
-    warm_off(c);
+    warm_lost(c);
 }
 
 void warm_evicted(struct container *c)
 {
     warm_count(&c->r->warm.counts.evicted, c->r->warm.metrics.evicted);
-}
-
-void warm_lost(struct container *c)
-{
-    warm_off(c);
 }
 
 /* ---- of functions -------------------------------------------------------------------------- */
@@ -269,7 +264,7 @@ void warm_adopt(struct slot_queue *q)
             return;
         }
         if (c->warm && c->state <= CTR_INIT) {
-            warm_off(c);
+            warm_lost(c);
             c->for_call = rc;
             rc->own_launch = true;
             engine_hasten(c);

@@ -103,7 +103,7 @@ void warm_failed(struct container *c);
 bool warm_keep(struct container *c);    /* it would go for want of calls: it stays all the same */
 void warm_hit(struct container *c);     /* a call takes it */
 void warm_evicted(struct container *c); /* warm_lost() follows */
-void warm_lost(struct container *c);    /* it is being closed */
+void warm_lost(struct container *c);    /* no more: it is closed, or a call's */
 
 /* ---- how many (warm_rule.c) ---------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "plugins.h"
 
 #include <base/err.h>
+#include <conf/opts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,10 @@ static bool file_exists(const char *path)
 /* Short enough that every patience ends within a world. */
 static struct runner_options options_of(struct runner_node *r)
 {
-    struct runner_options o;
+    struct runner_options o = { 0 };
 
-    runner_options_default(&o);
+    opt_defaults(&runner_opt_table, &o);
+    runner_options_fix(&o);
     o.owner = r->n.name;
     o.instance = r->instance;
     o.engine_timeout_ns = 3 * ENV_S;

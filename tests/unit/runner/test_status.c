@@ -556,6 +556,7 @@ START_TEST(operator_takes_keys)
     ck_assert_int_eq(a.answers, 0);
     w->lanes_full = 1;
     configure(w, &a, keys, 1);
+    world_run_ms(w, 1);
     ck_assert_int_eq(a.status, GRPC_UNAVAILABLE);
     configure(w, &a, keys, 1);
     world_destroy(w); /* waits for the lane */
@@ -848,6 +849,7 @@ START_TEST(operator_finds_the_lanes_full)
 
     w->lanes_full = 1;
     world_ask(w, &a, "{}");
+    world_run_ms(w, 1);
     ck_assert_int_eq(a.answers, 1);
     ck_assert(a.st.failed);
     ck_assert_int_eq(a.st.error_code, 503);

@@ -3,6 +3,7 @@
 #include "world_int.h"
 
 #include <check.h>
+#include <conf/opts.h>
 #include <model/view.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -410,7 +411,10 @@ struct world *world_create(void (*tune)(struct world *w))
     w->totals = (struct account_totals){ .mem_bytes = 1024 * ACCOUNT_MIB, .cpu_milli = 4000 };
     w->driver = (struct plugin){ "fake", &world_driver_ops, w };
     w->listener = (struct plugin){ "listener", &listener_ops, w };
-    runner_options_default(&w->opt);
+    opt_defaults(&runner_opt_table, &w->opt);
+    runner_options_fix(&w->opt);
+    w->opt.owner = "fnd";
+    w->opt.instance = "00000000000000000000000000000000";
     w->opt.user_logs = 0;
     if (tune) {
         tune(w);
