@@ -332,9 +332,20 @@ void metric_release(struct metric *m)
 
 struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help)
 {
-    struct metric_def def = { .name = name, .help = help, .kind = kind };
+    const struct metric_def def = { .name = name,
+                                    .help = help,
+                                    .kind = kind,
+                                    .latency = kind == METRIC_HISTOGRAM };
 
     return metric_series(metric_declare(&def), NULL);
+}
+
+void metric_each(const struct metric_def *def, const char *const *values, uint32_t n,
+                 struct metric **ret)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        ret[i] = metric_series(metric_declare(def), &values[i]);
+    }
 }
 
 void metric_add(struct metric *m, int64_t n)

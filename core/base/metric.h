@@ -57,7 +57,10 @@ struct metric *metric_series(struct metric_family *f, const char *const *values)
 void metric_release(struct metric *m);
 /* How many subjects of a group a page shows; fn_metrics_folded_series says what it does not. */
 void metric_set_subjects(enum metric_group group, uint32_t max);
-/* Declares a family without labels and returns its only series. */
+/* Declares a family and makes its series for each of n values of its only label. */
+void metric_each(const struct metric_def *def, const char *const *values, uint32_t n,
+                 struct metric **ret);
+/* Declares a family without labels and returns its only series; a histogram is one of latencies. */
 struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help);
 
 void metric_add(struct metric *m, int64_t n);

@@ -836,12 +836,8 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
 
 void call_run(struct lb_call *c)
 {
-    struct catalog *catalog = c->lb->deps.catalog;
-
-    c->query = c->route.is_trigger
-                   ? catalog_find_trigger(catalog, c->rq.client, c->route.app, c->route.source,
-                                          on_found, c)
-                   : catalog_find_fn(catalog, c->rq.client, c->route.fn_id, on_found, c);
+    c->query = catalog_find(c->lb->deps.catalog, c->rq.client, c->route.fn_id, c->route.app,
+                            c->route.source, on_found, c);
 }
 
 /* ---- the client ------------------------------------------------------------------------------ */

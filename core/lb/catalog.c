@@ -30,8 +30,6 @@
 #define SWEEP_INTERVAL_NS (60 * ENV_S)
 #define SWEEP_FULL_NS     (1 * ENV_S) /* at most so often because there are too many entries */
 
-typedef void catalog_cb(void *ud, struct catalog_fn *given, const struct fn_error *err);
-
 TAILQ_HEAD(query_list, catalog_query);
 
 struct catalog_query {
@@ -656,9 +654,9 @@ static bool has_room(struct catalog *c)
     return HASH_COUNT(c->entries) < max;
 }
 
-static struct catalog_query *catalog_find(struct catalog *c, const unsigned char *address,
-                                          const char *fn_id, const char *app, const char *source,
-                                          catalog_cb *cb, void *ud)
+struct catalog_query *catalog_find(struct catalog *c, const unsigned char *address,
+                                   const char *fn_id, const char *app, const char *source,
+                                   catalog_cb *cb, void *ud)
 {
     const char *key = catalog_key_of(c, fn_id, app, source);
     struct entry *e = key ? entry_find(c, key) : NULL;
@@ -679,19 +677,6 @@ static struct catalog_query *catalog_find(struct catalog *c, const unsigned char
         return NULL;
     }
     return catalog_ask(e, address, cb, ud);
-}
-
-struct catalog_query *catalog_find_fn(struct catalog *c, const unsigned char *address,
-                                      const char *fn_id, catalog_cb *cb, void *ud)
-{
-    return catalog_find(c, address, fn_id, NULL, NULL, cb, ud);
-}
-
-struct catalog_query *catalog_find_trigger(struct catalog *c, const unsigned char *address,
-                                           const char *app_name, const char *source,
-                                           catalog_cb *cb, void *ud)
-{
-    return catalog_find(c, address, NULL, app_name, source, cb, ud);
 }
 
 /* A load that waits for its place, and that nobody waits for any more, is given up. */

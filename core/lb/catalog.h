@@ -91,20 +91,15 @@ void catalog_changed(struct catalog *c, const char *id);
 void catalog_expire(struct catalog *c);
 void catalog_destroy(struct catalog *c); /* queries must have ended or been cancelled; NULL ok */
 
-/* cb gets a pinned function (given: catalog_fn_unref()) or an error: FN_E_NOT_FOUND with 404 and
+/* The function of an id, or, where fn_id is NULL, of a trigger of an app of that name. cb gets a
+ * pinned function (given: catalog_fn_unref()) or an error: FN_E_NOT_FOUND with 404 and
  * Go Fn's text, FN_E_UNAVAILABLE with 503 when the API node cannot tell, FN_E_EXHAUSTED with 503
  * when too much is asked, by this address or by all. address: LOOKUPS_ADDRESS bytes. It runs from
  * inside the call when the answer is known (then NULL is returned), else later. */
-struct catalog_query *catalog_find_fn(struct catalog *c, const unsigned char *address,
-                                      const char *fn_id,
-                                      void (*cb)(void *ud, struct catalog_fn *given,
-                                                 const struct fn_error *err),
-                                      void *ud);
-struct catalog_query *catalog_find_trigger(struct catalog *c, const unsigned char *address,
-                                           const char *app_name, const char *source,
-                                           void (*cb)(void *ud, struct catalog_fn *given,
-                                                      const struct fn_error *err),
-                                           void *ud);
+typedef void catalog_cb(void *ud, struct catalog_fn *given, const struct fn_error *err);
+struct catalog_query *catalog_find(struct catalog *c, const unsigned char *address,
+                                   const char *fn_id, const char *app, const char *source,
+                                   catalog_cb *cb, void *ud);
 void catalog_cancel(struct catalog_query *q); /* cb is not called any more */
 
 #endif

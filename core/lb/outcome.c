@@ -53,47 +53,25 @@ void outcome_believe(struct engage_finished *f, int64_t call_ns)
 const char *const lb_end_names[LB_ENDS_N] = { "completed", "canceled", "timeouts", "errors",
                                               "server_busy" };
 
-static struct metric *latency(const char *name, const char *help)
-{
-    const struct metric_def def = {
-        .name = name,
-        .help = help,
-        .kind = METRIC_HISTOGRAM,
-        .latency = true,
-    };
-
-    return metric_series(metric_declare(&def), NULL);
-}
-
-static void declare_call_latency(struct lb_metrics *m)
-{
-    static const char *const label[] = { "call_status", NULL };
-    static const struct metric_def def = {
-        .name = "fn_lb_call_latency",
-        .help = "Milliseconds of a call without the execution that the runner reported.",
-        .kind = METRIC_HISTOGRAM,
-        .labels = label,
-        .latency = true,
-    };
-
-    for (int i = 0; i < LB_ENDS_N; i++) {
-        m->call_latency[i] = metric_series(metric_declare(&def), &lb_end_names[i]);
-    }
-}
-
 void metrics_declare(struct lb_metrics *m)
 {
     static const char *const outcome_label[] = { "outcome", NULL };
-    const struct metric_def outcomes = {
+    static const char *const end_label[] = { "call_status", NULL };
+    static const struct metric_def call_latency = {
+        .name = "fn_lb_call_latency",
+        .help = "Milliseconds of a call without the execution that the runner reported.",
+        .kind = METRIC_HISTOGRAM,
+        .labels = end_label,
+        .latency = true,
+    };
+    static const struct metric_def outcomes = {
         .name = "fn_call_outcomes",
         .help = "Ended calls by outcome; their sum and fn_calls_in_flight is fn_calls.",
         .kind = METRIC_COUNTER,
         .labels = outcome_label,
     };
 
-    for (int i = 0; i < OUTCOMES_N; i++) {
-        m->outcomes[i] = metric_series(metric_declare(&outcomes), &outcome_names[i]);
-    }
+    metric_each(&outcomes, outcome_names, OUTCOMES_N, m->outcomes);
     m->calls = metric_simple("fn_calls", METRIC_COUNTER, "Calls received.");
     m->in_flight = metric_simple("fn_calls_in_flight", METRIC_GAUGE, "Calls without an outcome.");
     m->queued = metric_simple("fn_queued", METRIC_GAUGE, "Calls that are not placed yet.");
@@ -114,10 +92,11 @@ void metrics_declare(struct lb_metrics *m)
                                        "Detached calls that failed after their 202.");
     m->strikes = metric_simple("fn_lb_runner_strikes", METRIC_COUNTER,
                                "Answers of runners that broke the protocol.");
-    declare_call_latency(m);
+    metric_each(&call_latency, lb_end_names, LB_ENDS_N, m->call_latency);
     functions_declare(m);
-    m->sched_latency = latency("fn_lb_runner_sched_latency",
-                               "Milliseconds from arrival to start at the runner, as it reported.");
-    m->exec_latency = latency("fn_lb_runner_exec_latency",
-                              "Milliseconds of execution, as the runner reported.");
+    m->sched_latency =
+        metric_simple("fn_lb_runner_sched_latency", METRIC_HISTOGRAM,
+                      "Milliseconds from arrival to start at the runner, as it reported.");
+    m->exec_latency = metric_simple("fn_lb_runner_exec_latency", METRIC_HISTOGRAM,
+                                    "Milliseconds of execution, as the runner reported.");
 }

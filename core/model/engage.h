@@ -47,12 +47,12 @@ enum engage_reason {
     ENGAGE_REASONS_N
 };
 
-static inline const char *engage_reason_name(enum engage_reason reason)
+static inline const char *const *engage_reason_names(void)
 {
     static const char *const names[ENGAGE_REASONS_N] = { "none",     "room",   "queue", "memory",
                                                          "draining", "engine", "image", "start" };
 
-    return names[reason];
+    return names;
 }
 
 /* With a NACK; what a peer says of itself. All 0 = nothing was told. */

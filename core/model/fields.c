@@ -63,24 +63,17 @@ static const struct field *find_number(uint32_t id)
 uint64_t call_u64(const struct call *c, uint32_t field)
 {
     const struct field *f = find_number(field);
-    uint64_t wide;
-    uint32_t narrow;
+    uint64_t v = 0; /* the low bytes come first */
 
-    if (!f) {
-        return 0;
+    if (f) {
+        memcpy(&v, (const char *)c + f->offset, f->size);
     }
-    if (f->size == sizeof(narrow)) {
-        memcpy(&narrow, (const char *)c + f->offset, sizeof(narrow));
-        return narrow;
-    }
-    memcpy(&wide, (const char *)c + f->offset, sizeof(wide));
-    return wide;
+    return v;
 }
 
 int call_set_u64(struct call *c, uint32_t field, uint64_t v)
 {
     const struct field *f = find_number(field);
-    uint32_t narrow = (uint32_t)v;
 
     if (!f) {
         return FN_E_INVALID;
@@ -88,11 +81,7 @@ int call_set_u64(struct call *c, uint32_t field, uint64_t v)
     if (v < f->min || v > f->max) {
         return FN_E_RANGE;
     }
-    if (f->size == sizeof(narrow)) {
-        memcpy((char *)c + f->offset, &narrow, sizeof(narrow));
-    } else {
-        memcpy((char *)c + f->offset, &v, sizeof(v));
-    }
+    memcpy((char *)c + f->offset, &v, f->size);
     return 0;
 }
 

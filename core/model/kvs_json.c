@@ -11,8 +11,6 @@ static const char *null_of(enum json_writer by, bool raw)
 
 int kvs_read(struct jr *r, enum json_writer by, bool raw, struct kvs *to)
 {
-    int (*put)(struct kvs *, const char *, const char *) =
-        by == BY_NODE ? kvs_set_borrowed : kvs_add_borrowed;
     const char *key, *value;
     int more = jr_open(r, JR_OBJECT);
 
@@ -29,8 +27,9 @@ int kvs_read(struct jr *r, enum json_writer by, bool raw, struct kvs *to)
         } else {
             more = raw ? jr_raw(r, &value) : jr_string(r, &value);
         }
-        if (more == 0 && value && put(to, key, value) < 0) {
-            return FN_E_EXHAUSTED;
+        if (more == 0 && value) { /* a node's may be there already */
+            more = by == BY_NODE ? kvs_set_borrowed(to, key, value)
+                                 : kvs_add_borrowed(to, key, value);
         }
     }
     return more;

@@ -179,7 +179,7 @@ static void find_id(struct log_name *q)
     static const unsigned char nobody[LOOKUPS_ADDRESS];
 
     if (q->node->catalog) {
-        q->query = catalog_find_fn(q->node->catalog, nobody, q->fn, name_on_found, q);
+        q->query = catalog_find(q->node->catalog, nobody, q->fn, NULL, NULL, name_on_found, q);
     } else {
         name_tell(q, q->fn, NULL);
     }

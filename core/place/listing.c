@@ -23,7 +23,6 @@ static uint64_t next_number(struct place_group *g)
     return g->listings;
 }
 
-/* Owns the builder (NULL: an empty list) unless it fails. */
 struct listing *listing_create(struct place_group *g, struct fn_snap_builder *given)
 {
     struct listing *l = calloc(1, sizeof(*l));
@@ -59,7 +58,6 @@ static void listing_free(struct listing *l)
     free(l);
 }
 
-/* One portion; frees it with its last runner. Returns when to go on. */
 int64_t listing_let_go(struct listing *l)
 {
     int64_t pause_ns = 1;
@@ -78,7 +76,6 @@ int64_t listing_let_go(struct listing *l)
     return pause_ns;
 }
 
-/* Not in this turn of the loop: other events come first. */
 void listings_go_on(struct place *p, int64_t ns)
 {
     bool idle = TAILQ_EMPTY(&p->binding) && TAILQ_EMPTY(&p->ended);

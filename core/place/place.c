@@ -632,39 +632,19 @@ static void wake(const struct fn_host *host, const char *group)
 {
     PLUGIN_HOST_CALL("fn.wake");
     struct place *p = plugin_impl(host, "fn.wake");
-    bool foreign = plugin_is_beside();
-    struct place_group *g, *next;
+    struct place_group *g;
 
-    if (foreign) {
-        p->deps.env->enter(p->deps.env);
-    }
-    HASH_ITER(hh, p->groups, g, next) {
-        if (shadow_is(p, plugin_of(host))) {
-            break; /* nobody waits for what a shadow sees */
-        }
+    loop_take(p);
+    g = shadow_is(p, plugin_of(host)) ? NULL : p->groups; /* nobody waits for what a shadow sees */
+    for (; g; g = g->hh.next) {
         if (!group || strcmp(group, g->name) == 0) {
             group_wake(g, g->waiting_n, FN_WAKE_PLUGIN);
         }
     }
-    if (foreign) {
-        p->deps.env->leave(p->deps.env);
-    }
+    loop_give(p);
 }
 
 static const struct fn_wake_if wake_if = { FN_HDR(struct fn_wake_if, FN_MAGIC_WAKE), wake };
-
-static struct metric *latency_histogram(void)
-{
-    static const struct metric_def def = {
-        .name = "fn_lb_placer_latency",
-        .help = "Milliseconds from the start of placement to the start of the attempt that "
-                "counted, or to the end of a call that no runner took.",
-        .kind = METRIC_HISTOGRAM,
-        .latency = true,
-    };
-
-    return metric_series(metric_declare(&def), NULL);
-}
 
 static struct metric *attempts_histogram(void)
 {
@@ -690,11 +670,7 @@ static void declare_refusals(struct place_metrics *m)
         .labels = labels,
     };
 
-    for (int i = 0; i < ENGAGE_REASONS_N; i++) {
-        const char *name = engage_reason_name((enum engage_reason)i);
-
-        m->refusals[i] = metric_series(metric_declare(&def), &name);
-    }
+    metric_each(&def, engage_reason_names(), ENGAGE_REASONS_N, m->refusals);
     m->passed_over = metric_simple("fn_lb_placer_passed_over_total", METRIC_COUNTER,
                                    "Runners that a call did not ask, because they had said that "
                                    "they would refuse it.");
@@ -704,7 +680,10 @@ static void declare_metrics(struct place_metrics *m)
 {
     declare_refusals(m);
     m->attempts = attempts_histogram();
-    m->latency = latency_histogram();
+    m->latency = metric_simple("fn_lb_placer_latency", METRIC_HISTOGRAM,
+                               "Milliseconds from the start of placement to the start of the "
+                               "attempt that counted, or to the end of a call that no runner "
+                               "took.");
     m->empty = metric_simple("fn_lb_placer_rp_empty_count", METRIC_COUNTER,
                              "Calls given up because their group had no runner.");
     m->pool_error = metric_simple("fn_lb_placer_rp_error_count", METRIC_COUNTER,

@@ -17,35 +17,39 @@
 
 /* ---- lists that came too early --------------------------------------------------------------- */
 
-static void drop_held(struct place *p, const struct plugin *pool)
+/* The next one of this pool, NULL = of any, out of the list; NULL: there is none. */
+static struct fn_snap_builder *held_take(struct place *p, const struct plugin *pool)
 {
-    struct fn_snap_builder *b, *next;
+    struct fn_snap_builder *b;
 
-    for (b = TAILQ_FIRST(&p->held); b; b = next) {
-        next = TAILQ_NEXT(b, link_held);
+    TAILQ_FOREACH(b, &p->held, link_held) {
         if (!pool || plugin_of(b->host) == pool) {
             TAILQ_REMOVE(&p->held, b, link_held);
             p->held_n--;
-            builder_free(b);
+            return b;
         }
+    }
+    return NULL;
+}
+
+static void drop_held(struct place *p, const struct plugin *pool)
+{
+    struct fn_snap_builder *b;
+
+    while ((b = held_take(p, pool))) {
+        builder_free(b);
     }
 }
 
 static int take_held(struct place *p, const struct plugin *pool)
 {
-    struct fn_snap_builder *b, *next;
+    struct fn_snap_builder *b;
     int result = 0;
 
-    for (b = TAILQ_FIRST(&p->held); b; b = next) {
+    while ((b = held_take(p, pool))) {
         char group[sizeof(b->group)];
         int r;
 
-        next = TAILQ_NEXT(b, link_held);
-        if (plugin_of(b->host) != pool) {
-            continue;
-        }
-        TAILQ_REMOVE(&p->held, b, link_held);
-        p->held_n--;
         memcpy(group, b->group, sizeof(group));
         r = group_publish(p, b);
         if (r < 0) {
@@ -60,8 +64,7 @@ static bool is_leaving(const struct place *p, const struct plugin *pool)
 {
     const struct source *s;
 
-    LIST_FOREACH(s, &p->sources_leaving, link_leaving)
-    {
+    LIST_FOREACH(s, &p->sources_leaving, link_leaving) {
         if (s->pool == pool) {
             return true;
         }
@@ -137,10 +140,9 @@ static void source_stop(struct source *s)
 
 static void set_want_timers(struct place *p)
 {
-    struct place_group *g, *next;
+    struct place_group *g;
 
-    HASH_ITER(hh, p->groups, g, next)
-    {
+    for (g = p->groups; g; g = g->hh.next) {
         if (p->source && p->source->ops->want && !p->stopping) {
             env_timer_set(p->deps.env, &g->want_timer, env_now_ns(p->deps.env));
         } else {
@@ -152,10 +154,9 @@ static void set_want_timers(struct place *p)
 static void on_grace(struct env_timer *t)
 {
     struct place *p = container_of(t, struct place, grace_timer);
-    struct place_group *g, *next;
+    struct place_group *g;
 
-    HASH_ITER(hh, p->groups, g, next)
-    {
+    for (g = p->groups; g; g = g->hh.next) {
         if (g->published_by == p->source->seq || g->snap->view.n == 0) {
             continue;
         }
@@ -246,14 +247,13 @@ void place_forget_pool(struct place *p, const struct plugin *pool)
 
 void place_stop(struct place *p, void (*done)(void *ud), void *ud)
 {
-    struct place_group *g, *next;
+    struct place_group *g;
 
     p->stopping = true;
     p->stopped = done;
     p->stopped_ud = ud;
     env_timer_clear(p->deps.env, &p->grace_timer);
-    HASH_ITER(hh, p->groups, g, next)
-    {
+    for (g = p->groups; g; g = g->hh.next) {
         group_wake(g, g->waiting_n, FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN);
     }
     set_want_timers(p);

@@ -7,14 +7,14 @@
 #include <base/log.h>
 #include <string.h>
 
-static void loop_take(struct place *p)
+void loop_take(struct place *p)
 {
     if (plugin_is_beside()) {
         p->deps.env->enter(p->deps.env);
     }
 }
 
-static void loop_give(struct place *p)
+void loop_give(struct place *p)
 {
     if (plugin_is_beside()) {
         p->deps.env->leave(p->deps.env);

@@ -399,39 +399,33 @@ static const char *detail(const struct rcall *rc)
 
 static void conclude_broken(struct rcall *rc)
 {
+    static const struct {
+        const char *text;
+        bool has_detail;
+    } told[] = { [FNSOCK_INVALID] = { "invalid function response: ", true },
+                 [FNSOCK_HEADERS_TOO_LARGE] = { "function response header too large", false },
+                 [FNSOCK_BODY_TOO_LARGE] = { "function response body too large", false },
+                 [FNSOCK_EARLY_ANSWER] = { "", true },
+                 [FNSOCK_WRITE_CLOSED] = { NULL, false } };
+    enum fnsock_end end = rc->end.end;
     char text[FN_ERROR_TEXT_MAX];
 
-    switch (rc->end.end) {
-    case FNSOCK_ESCAPE:
+    if (end == FNSOCK_LOST) {
+        conclude_lost(rc);
+    } else if (end == FNSOCK_ESCAPE) {
         conclude_failed(rc, 502, true, "error receiving function response: %s%s",
                         strncmp(rc->end.text, "FN604", 5) == 0 ? "" : "FN604 socket leaves its "
                         "directory: ", detail(rc));
-        return;
-    case FNSOCK_INVALID:
-        conclude_failed(rc, 502, true, "invalid function response: %s", detail(rc));
-        return;
-    case FNSOCK_HEADERS_TOO_LARGE:
-        conclude_failed(rc, 502, true, "function response header too large");
-        return;
-    case FNSOCK_BODY_TOO_LARGE:
-        conclude_failed(rc, 502, true, "function response body too large");
-        return;
-    case FNSOCK_EARLY_ANSWER:
-        conclude_failed(rc, 502, true, "%s", detail(rc));
-        return;
-    case FNSOCK_LOST:
-        conclude_lost(rc);
-        return;
-    default:
-        break;
-    }
-    if (rc->c->exited) {
+    } else if (told[end].text) {
+        conclude_failed(rc, 502, true, "%s%s", told[end].text,
+                        told[end].has_detail ? detail(rc) : "");
+    } else if (rc->c->exited) {
         container_exit_text(rc->c, text, sizeof(text));
         conclude_failed(rc, 502, true, "%s%s",
                         rc->c->exit.reason == FN_EXIT_OOM ? ""
                                                           : "error receiving function response: ",
                         text);
-    } else if (rc->end.end == FNSOCK_WRITE_CLOSED) {
+    } else if (end == FNSOCK_WRITE_CLOSED) {
         conclude_failed(rc, 502, true, "function closed pipe while receiving request");
     } else {
         conclude_failed(rc, 502, true, "error receiving function response: %s", detail(rc));

@@ -16,69 +16,63 @@
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static int take_number(const struct fn_kv *kv, int64_t *ret, struct fn_error *reterr)
+enum key_type { KEY_TEXT, KEY_NUMBER, KEY_BOOL };
+
+static const struct {
+    const char *name;
+    enum key_type type;
+    size_t at;
+} keys[] = {
+#define AT(field) offsetof(struct log_query, field)
+    { "app_id", KEY_TEXT, AT(app_id) },
+    { "fn_id", KEY_TEXT, AT(fn_id) },
+    { "container_id", KEY_TEXT, AT(container_id) },
+    { "call_id", KEY_TEXT, AT(call_id) },
+    { "since", KEY_NUMBER, AT(since_ms) },
+    { "tail", KEY_NUMBER, AT(tail) },
+    { "follow", KEY_BOOL, AT(follow) },
+    { "mark", KEY_BOOL, AT(mark) },
+#undef AT
+};
+
+/* 0, FN_E_INVALID or FN_E_EXHAUSTED. */
+static int take_value(struct log_reader *rd, enum key_type type, const char *value, void *to)
 {
+    const char *text;
+    int64_t n;
+    bool yes = strcmp(value, "true") == 0;
     char *end;
 
-    errno = 0;
-    *ret = strtoll(kv->value, &end, 10);
-    if (errno || end == kv->value || *end || *ret < 0) {
-        return err_set(reterr, FN_E_INVALID,
-                       "RUN414 key %s of a log stream, got \"%.40s\"; expected a whole number",
-                       kv->key, kv->value);
+    switch (type) {
+    case KEY_TEXT:
+        text = arena_strdup(&rd->arena, value);
+        memcpy(to, &text, sizeof(text));
+        return text ? 0 : FN_E_EXHAUSTED;
+    case KEY_NUMBER:
+        errno = 0;
+        n = strtoll(value, &end, 10);
+        memcpy(to, &n, sizeof(n));
+        return errno || end == value || *end || n < 0 ? FN_E_INVALID : 0;
+    case KEY_BOOL:
+        memcpy(to, &yes, sizeof(yes));
+        return yes || strcmp(value, "false") == 0 ? 0 : FN_E_INVALID;
     }
-    return 0;
-}
-
-static int take_bool(const struct fn_kv *kv, bool *ret, struct fn_error *reterr)
-{
-    *ret = strcmp(kv->value, "true") == 0;
-    if (!*ret && strcmp(kv->value, "false") != 0) {
-        return err_set(reterr, FN_E_INVALID,
-                       "RUN414 key %s of a log stream, got \"%.40s\"; expected true or false",
-                       kv->key, kv->value);
-    }
-    return 0;
-}
-
-static int take_text(struct log_reader *rd, const struct fn_kv *kv, const char **ret,
-                     struct fn_error *reterr)
-{
-    *ret = arena_strdup(&rd->arena, kv->value);
-    return *ret ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    return FN_E_INTERNAL;
 }
 
 static int take_key(struct log_reader *rd, const struct fn_kv *kv, struct fn_error *reterr)
 {
-    struct log_query *q = &rd->query;
-    const struct {
-        const char *key;
-        const char **at;
-    } texts[] = { { "app_id", &q->app_id },
-                  { "fn_id", &q->fn_id },
-                  { "container_id", &q->container_id },
-                  { "call_id", &q->call_id } };
-    int64_t n = 0;
-    int r;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (strcmp(kv->key, keys[i].name) == 0) {
+            int r = take_value(rd, keys[i].type, kv->value, (char *)&rd->query + keys[i].at);
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (strcmp(kv->key, texts[i].key) == 0) {
-            return take_text(rd, kv, texts[i].at, reterr);
+            return r == FN_E_EXHAUSTED ? err_set(reterr, r, "out of memory")
+                   : r < 0 ? err_set(reterr, r,
+                                     "RUN414 key %s of a log stream, got \"%.40s\"; expected %s",
+                                     kv->key, kv->value,
+                                     keys[i].type == KEY_BOOL ? "true or false" : "a whole number")
+                           : 0;
         }
-    }
-    if (strcmp(kv->key, "since") == 0) {
-        return take_number(kv, &q->since_ms, reterr);
-    }
-    if (strcmp(kv->key, "tail") == 0) {
-        r = take_number(kv, &n, reterr);
-        q->tail = (uint64_t)n;
-        return r;
-    }
-    if (strcmp(kv->key, "follow") == 0) {
-        return take_bool(kv, &q->follow, reterr);
-    }
-    if (strcmp(kv->key, "mark") == 0) {
-        return take_bool(kv, &q->mark, reterr);
     }
     return err_set(reterr, FN_E_INVALID,
                    "RUN414 unknown key \"%.80s\" of a log stream; expected app_id, fn_id, "

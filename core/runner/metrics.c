@@ -26,52 +26,36 @@ static struct metric *gauge(const char *name, const char *help)
     return metric_simple(name, METRIC_GAUGE, help);
 }
 
-static void init_outcomes(struct runner_metrics *m)
+static void init_labelled(struct runner_metrics *m)
 {
-    static const struct metric_def def = { .name = "fn_runner_calls_total",
-                                           .help = "Calls that ended on this runner, by outcome.",
-                                           .kind = METRIC_COUNTER,
-                                           .labels = outcome_labels };
-    struct metric_family *f = metric_declare(&def);
-
-    for (int i = 0; i < OUTCOMES_N; i++) {
-        m->outcome[i] = metric_series(f, &outcome_names[i]);
-    }
-}
-
-static void init_refusals(struct runner_metrics *m)
-{
-    static const char *const labels[] = { "reason", NULL };
-    static const struct metric_def def = { .name = "fn_runner_refusals_total",
-                                           .help = "Calls handed back to their load balancers, by "
-                                                   "the reason that they were told.",
-                                           .kind = METRIC_COUNTER,
-                                           .labels = labels };
-
-    for (int i = 0; i < ENGAGE_REASONS_N; i++) {
-        const char *name = engage_reason_name((enum engage_reason)i);
-
-        m->refusals[i] = metric_series(metric_declare(&def), &name);
-    }
-}
-
-static void init_phases(struct runner_metrics *m)
-{
-    static const char *const labels[] = { "phase", NULL };
-    static const struct metric_def def = {
+    static const char *const reason_labels[] = { "reason", NULL };
+    static const char *const phase_labels[] = { "phase", NULL };
+    static const struct metric_def outcomes = {
+        .name = "fn_runner_calls_total",
+        .help = "Calls that ended on this runner, by outcome.",
+        .kind = METRIC_COUNTER,
+        .labels = outcome_labels,
+    };
+    static const struct metric_def refusals = {
+        .name = "fn_runner_refusals_total",
+        .help = "Calls handed back to their load balancers, by the reason that they were told.",
+        .kind = METRIC_COUNTER,
+        .labels = reason_labels,
+    };
+    static const struct metric_def phases = {
         .name = "fn_runner_start_phase_seconds",
         .help = "Time of each phase of a container's start, seconds: pull, until its image is "
                 "there; prepare, until memory and CPU are; create, until the engine has started "
                 "it; init, until the function has published its socket.",
         .kind = METRIC_HISTOGRAM,
-        .labels = labels,
+        .labels = phase_labels,
         .latency = true,
         .scale = 0.001,
     };
 
-    for (int i = 0; i < PHASES_N; i++) {
-        m->phases[i] = metric_series(metric_declare(&def), &phase_names[i]);
-    }
+    metric_each(&outcomes, outcome_names, OUTCOMES_N, m->outcome);
+    metric_each(&phases, phase_names, PHASES_N, m->phases);
+    metric_each(&refusals, engage_reason_names(), ENGAGE_REASONS_N, m->refusals);
 }
 
 /* Go Fn's agent counters; under names of our own where somebody else in the process has them. */
@@ -181,9 +165,7 @@ void metrics_init(struct runner_metrics *m, bool go_names)
     m->log_streams = gauge("fn_runner_log_streams", "Streams of function output that are read.");
     m->log_lines_lost = counter("fn_runner_log_lines_lost_total",
                                 "Lines of functions that readers of log streams have missed.");
-    init_outcomes(m);
-    init_phases(m);
-    init_refusals(m);
+    init_labelled(m);
     init_families(m);
     m->status_ms = metric_series(metric_declare(&status_def), NULL);
 }

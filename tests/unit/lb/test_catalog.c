@@ -474,7 +474,7 @@ static void on_fn(void *ud, struct catalog_fn *given, const struct fn_error *err
         catalog_cancel(a->cancels);
     }
     if (then) {
-        a->query = catalog_find_fn(a->c, nobody, then, on_fn, a);
+        a->query = catalog_find(a->c, nobody, then, NULL, NULL, on_fn, a);
     }
     a->code = given ? 0 : err->code;
     catalog_fn_unref(given);
@@ -511,8 +511,8 @@ START_TEST(asks_again_from_the_answer)
     struct asker a = { .c = small_catalog(10), .then = "F" };
     struct asker b = { .c = a.c };
 
-    a.query = catalog_find_fn(a.c, nobody, "F", on_fn, &a);
-    b.query = catalog_find_fn(a.c, nobody, "F", on_fn, &b);
+    a.query = catalog_find(a.c, nobody, "F", NULL, NULL, on_fn, &a);
+    b.query = catalog_find(a.c, nobody, "F", NULL, NULL, on_fn, &b);
     api_answer(0, 0, "");
     ck_assert_int_eq(a.answers, 1);
     ck_assert_int_eq(b.answers, 1);
@@ -532,8 +532,8 @@ START_TEST(full_while_answering)
     struct asker a = { .c = small_catalog(1), .then = "G" };
     struct asker b = { .c = a.c };
 
-    a.query = catalog_find_fn(a.c, nobody, "F", on_fn, &a);
-    b.query = catalog_find_fn(a.c, nobody, "F", on_fn, &b);
+    a.query = catalog_find(a.c, nobody, "F", NULL, NULL, on_fn, &a);
+    b.query = catalog_find(a.c, nobody, "F", NULL, NULL, on_fn, &b);
     fake_env_advance(env, ENV_S);
     api_answer(0, 0, "");
     ck_assert_int_eq(a.answers, 2); /* the second: no room, told at once */
@@ -549,9 +549,9 @@ START_TEST(replaced_or_cancelled_while_answering)
     struct asker b = { .c = a.c };
     struct asker last = { .c = a.c };
 
-    a.query = catalog_find_fn(a.c, nobody, "F", on_fn, &a);
-    b.query = catalog_find_fn(a.c, nobody, "F", on_fn, &b);
-    last.query = catalog_find_fn(a.c, nobody, "F", on_fn, &last);
+    a.query = catalog_find(a.c, nobody, "F", NULL, NULL, on_fn, &a);
+    b.query = catalog_find(a.c, nobody, "F", NULL, NULL, on_fn, &b);
+    last.query = catalog_find(a.c, nobody, "F", NULL, NULL, on_fn, &last);
     a.cancels = last.query;
     b.then = "F"; /* waits behind one who was cancelled as the last of the list */
     api_answer(0, 503, "{}");

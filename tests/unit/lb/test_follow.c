@@ -66,7 +66,7 @@ static int find(const char *id)
 {
     int before = n_asked;
 
-    catalog_find_fn(catalog, nobody, id, on_fn, NULL);
+    catalog_find(catalog, nobody, id, NULL, NULL, on_fn, NULL);
     return n_asked - before;
 }
 
