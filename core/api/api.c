@@ -13,15 +13,13 @@
 /* ---- the store's answer ---------------------------------------------------------------------- */
 
 /* Each change leaves a line, of which none may be missing: no gate. */
-static void audit(const struct api_call *c)
+static void audit(struct api_call *c)
 {
-    const struct store_op *op = &c->op;
-    const char *id = *op->trigger.id ? op->trigger.id : *op->fn.id ? op->fn.id : op->app.id;
-    const char *name = *op->trigger.id ? op->trigger.name : *op->fn.id ? op->fn.name : op->app.name;
+    const char *name = *store_name(&c->op);
 
     if (strcmp(c->route->method, "GET") != 0) {
         log_info("changed by the API", "method", c->route->method, "route", c->route->pattern, "id",
-                 id, "name", *name ? name : NULL, "client", c->peer, "token", c->who,
+                 *store_id(&c->op), "name", *name ? name : NULL, "client", c->peer, "token", c->who,
                  "fn_request_id", c->request_id);
     }
 }

@@ -154,30 +154,17 @@ bool changes_has(const struct api_call *c); /* it waits */
 
 /* ---- requests (ask.c) ------------------------------------------------------------------------ */
 
-int ask_app(struct api_call *c, struct fn_error *reterr); /* the one whose id is in the path */
-int ask_fn(struct api_call *c, struct fn_error *reterr);
-int ask_trigger(struct api_call *c, struct fn_error *reterr);
-int ask_new_app(struct api_call *c, struct fn_error *reterr);
-int ask_new_fn(struct api_call *c, struct fn_error *reterr);
-int ask_new_trigger(struct api_call *c, struct fn_error *reterr);
-int ask_app_change(struct api_call *c, struct fn_error *reterr);
-int ask_fn_change(struct api_call *c, struct fn_error *reterr);
-int ask_trigger_change(struct api_call *c, struct fn_error *reterr);
-int ask_apps(struct api_call *c, struct fn_error *reterr); /* lists */
-int ask_fns(struct api_call *c, struct fn_error *reterr);
-int ask_triggers(struct api_call *c, struct fn_error *reterr);
+int ask_one(struct api_call *c, struct fn_error *reterr); /* whose id is in the path */
+int ask_new(struct api_call *c, struct fn_error *reterr);
+int ask_change(struct api_call *c, struct fn_error *reterr);
+int ask_list(struct api_call *c, struct fn_error *reterr);
 int ask_source(struct api_call *c, struct fn_error *reterr);
 
 /* ---- answers (tell.c): 0 or FN_E_EXHAUSTED --------------------------------------------------- */
 
-int tell_app(struct api_call *c, struct buf *out);
-int tell_fn(struct api_call *c, struct buf *out);      /* with the URL where it is called */
-int tell_trigger(struct api_call *c, struct buf *out); /* the same */
-int tell_plain_fn(struct api_call *c, struct buf *out);
-int tell_plain_trigger(struct api_call *c, struct buf *out);
-int tell_apps(struct api_call *c, struct buf *out);
-int tell_fns(struct api_call *c, struct buf *out);
-int tell_triggers(struct api_call *c, struct buf *out);
+int tell_one(struct api_call *c, struct buf *out); /* with the URL where it is called */
+int tell_plain(struct api_call *c, struct buf *out);
+int tell_list(struct api_call *c, struct buf *out);
 
 /* ---- pages of lists (page.c) ----------------------------------------------------------------- */
 

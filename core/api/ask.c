@@ -11,24 +11,10 @@ static int bad_request(struct fn_error *reterr, const char *text)
 
 /* ---- one ------------------------------------------------------------------------------------- */
 
-int ask_app(struct api_call *c, struct fn_error *reterr)
+int ask_one(struct api_call *c, struct fn_error *reterr)
 {
     (void)reterr;
-    c->op.app.id = c->params[0];
-    return 0;
-}
-
-int ask_fn(struct api_call *c, struct fn_error *reterr)
-{
-    (void)reterr;
-    c->op.fn.id = c->params[0];
-    return 0;
-}
-
-int ask_trigger(struct api_call *c, struct fn_error *reterr)
-{
-    (void)reterr;
-    c->op.trigger.id = c->params[0];
+    *store_id(&c->op) = c->params[0];
     return 0;
 }
 
@@ -45,143 +31,87 @@ int ask_source(struct api_call *c, struct fn_error *reterr)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-int ask_apps(struct api_call *c, struct fn_error *reterr)
+int ask_list(struct api_call *c, struct fn_error *reterr)
 {
-    return page_read(c, reterr);
-}
-
-static int ask_of_app(struct api_call *c, const char *missing, struct fn_error *reterr)
-{
+    const enum store_kind_word kind = c->op.verb->kind;
+    struct store_filter *f = &c->op.filter;
     int r = page_read(c, reterr);
 
-    c->op.filter.app_id = query_get(&c->arena, c->rq->query, "app_id");
-    return *c->op.filter.app_id ? r : bad_request(reterr, missing);
-}
-
-int ask_fns(struct api_call *c, struct fn_error *reterr)
-{
-    return ask_of_app(c, "Missing AppID on Fn", reterr);
-}
-
-int ask_triggers(struct api_call *c, struct fn_error *reterr)
-{
-    int r = ask_of_app(c, "Missing App ID on Trigger", reterr);
-
-    c->op.filter.fn_id = query_get(&c->arena, c->rq->query, "fn_id");
-    return r;
+    if (kind == STORE_APP) {
+        return r;
+    }
+    f->app_id = query_get(&c->arena, c->rq->query, "app_id");
+    f->fn_id = kind == STORE_TRIGGER ? query_get(&c->arena, c->rq->query, "fn_id") : "";
+    return *f->app_id ? r
+                      : bad_request(reterr, kind == STORE_FN ? "Missing AppID on Fn"
+                                                             : "Missing App ID on Trigger");
 }
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
 /* What the JSON reader says is the detail of one sentence that clients know. */
-static int body_read(struct api_call *c, int r, struct fn_error *reterr)
+static int read_body(struct api_call *c, struct fn_error *reterr)
 {
+    const void *body = c->rq->body;
+    size_t len = c->rq->body_len;
+    struct store_op *op = &c->op;
+    int r = 0;
+
+    switch (op->verb->kind) {
+    case STORE_APP: r = app_from_json(&op->app, BY_CLIENT, &c->arena, body, len, reterr); break;
+    case STORE_FN: r = fn_def_from_json(&op->fn, BY_CLIENT, &c->arena, body, len, reterr); break;
+    default: r = trigger_from_json(&op->trigger, BY_CLIENT, &c->arena, body, len, reterr); break;
+    }
     c->not_json = r == FN_E_INVALID;
     return r == FN_E_EXHAUSTED ? err_set(reterr, r, "API1101 out of memory") : r;
 }
 
-static int read_app(struct api_call *c, struct fn_error *reterr)
+static int check_new(struct api_call *c, struct fn_error *reterr)
 {
-    const struct api_request *rq = c->rq;
+    struct store_op *op = &c->op;
+    int r;
 
-    return body_read(c, app_from_json(&c->op.app, BY_CLIENT, &c->arena, rq->body, rq->body_len,
-                                      reterr),
-                     reterr);
-}
-
-static int read_fn(struct api_call *c, struct fn_error *reterr)
-{
-    const struct api_request *rq = c->rq;
-
-    return body_read(c, fn_def_from_json(&c->op.fn, BY_CLIENT, &c->arena, rq->body, rq->body_len,
-                                         reterr),
-                     reterr);
-}
-
-static int read_trigger(struct api_call *c, struct fn_error *reterr)
-{
-    const struct api_request *rq = c->rq;
-
-    return body_read(c, trigger_from_json(&c->op.trigger, BY_CLIENT, &c->arena, rq->body,
-                                          rq->body_len, reterr),
-                     reterr);
+    switch (op->verb->kind) {
+    case STORE_APP:
+        r = app_check_new(&op->app, reterr);
+        return r < 0 ? r : token_check_app(c, op->app.name, reterr);
+    case STORE_FN: fn_def_defaults(&op->fn); return fn_def_check_new(&op->fn, reterr);
+    default: return trigger_check_new(&op->trigger, reterr);
+    }
 }
 
 /* An id and the time, behind all rules. */
-static int name_new(struct api_call *c, const char **ret_id, int64_t *ret_created_ns,
-                    int64_t *ret_updated_ns, struct fn_error *reterr)
+int ask_new(struct api_call *c, struct fn_error *reterr)
 {
+    struct store_op *op = &c->op;
     char *id = arena_alloc(&c->arena, CALL_ID_LEN + 1);
+    int r = read_body(c, reterr);
 
-    if (!id) {
-        return err_set(reterr, FN_E_EXHAUSTED, "API1101 out of memory");
+    r = r < 0 ? r : check_new(c, reterr);
+    if (r < 0 || !id) {
+        return r < 0 ? r : err_set(reterr, FN_E_EXHAUSTED, "API1101 out of memory");
     }
-    id_make(c->api->deps.ids, c->op.now_ns, id);
-    *ret_id = id;
-    *ret_created_ns = *ret_updated_ns = c->op.now_ns;
+    id_make(c->api->deps.ids, op->now_ns, id);
+    *store_id(op) = id;
+    op->app.created_ns = op->fn.created_ns = op->trigger.created_ns = op->now_ns;
+    op->app.updated_ns = op->fn.updated_ns = op->trigger.updated_ns = op->now_ns;
     return 0;
-}
-
-int ask_new_app(struct api_call *c, struct fn_error *reterr)
-{
-    struct app *a = &c->op.app;
-    int r = read_app(c, reterr);
-
-    r = r < 0 ? r : app_check_new(a, reterr);
-    r = r < 0 ? r : token_check_app(c, a->name, reterr);
-    return r < 0 ? r : name_new(c, &a->id, &a->created_ns, &a->updated_ns, reterr);
-}
-
-int ask_new_fn(struct api_call *c, struct fn_error *reterr)
-{
-    struct fn_def *f = &c->op.fn;
-    int r = read_fn(c, reterr);
-
-    fn_def_defaults(f);
-    r = r < 0 ? r : fn_def_check_new(f, reterr);
-    return r < 0 ? r : name_new(c, &f->id, &f->created_ns, &f->updated_ns, reterr);
-}
-
-int ask_new_trigger(struct api_call *c, struct fn_error *reterr)
-{
-    struct trigger *t = &c->op.trigger;
-    int r = read_trigger(c, reterr);
-
-    r = r < 0 ? r : trigger_check_new(t, reterr);
-    return r < 0 ? r : name_new(c, &t->id, &t->created_ns, &t->updated_ns, reterr);
 }
 
 /* The path has the id; the body may repeat it, and then means no other one. */
-static int take_id(struct api_call *c, const char **id, const char *other, struct fn_error *reterr)
+int ask_change(struct api_call *c, struct fn_error *reterr)
 {
-    if (**id && strcmp(*id, c->params[0]) != 0) {
-        return bad_request(reterr, other);
+    static const char *const others[STORE_KINDS_N] = {
+        [STORE_APP] = "App ID in path does not match ID in body",
+        [STORE_FN] = "Fn ID in path does not match that in body",
+        [STORE_TRIGGER] = "ID in path does not match ID in body",
+    };
+    const char **id = store_id(&c->op);
+    int r = read_body(c, reterr);
+
+    if (r == 0 && **id && strcmp(*id, c->params[0]) != 0) {
+        return bad_request(reterr, others[c->op.verb->kind]);
     }
     *id = c->params[0];
-    return 0;
-}
-
-int ask_app_change(struct api_call *c, struct fn_error *reterr)
-{
-    int r = read_app(c, reterr);
-
-    return r < 0 ? r
-                 : take_id(c, &c->op.app.id, "App ID in path does not match ID in body", reterr);
-}
-
-int ask_fn_change(struct api_call *c, struct fn_error *reterr)
-{
-    int r = read_fn(c, reterr);
-
-    return r < 0 ? r
-                 : take_id(c, &c->op.fn.id, "Fn ID in path does not match that in body", reterr);
-}
-
-int ask_trigger_change(struct api_call *c, struct fn_error *reterr)
-{
-    int r = read_trigger(c, reterr);
-
-    return r < 0
-               ? r
-               : take_id(c, &c->op.trigger.id, "ID in path does not match ID in body", reterr);
+    return r;
 }

@@ -49,92 +49,56 @@ static void hooks_unref(struct hooks *h)
 
 /* ---- what a change is ------------------------------------------------------------------------ */
 
-struct change_kind {
-    const struct store_verb *verb;
-    uint32_t kind, what;
-};
-
-static const struct change_kind change_kinds[] = {
-    { &store_app_add, FN_CHANGE_APP, FN_CHANGE_CREATE },
-    { &store_app_change, FN_CHANGE_APP, FN_CHANGE_UPDATE },
-    { &store_app_remove, FN_CHANGE_APP, FN_CHANGE_DELETE },
-    { &store_fn_add, FN_CHANGE_FUNCTION, FN_CHANGE_CREATE },
-    { &store_fn_change, FN_CHANGE_FUNCTION, FN_CHANGE_UPDATE },
-    { &store_fn_remove, FN_CHANGE_FUNCTION, FN_CHANGE_DELETE },
-    { &store_trigger_add, FN_CHANGE_TRIGGER, FN_CHANGE_CREATE },
-    { &store_trigger_change, FN_CHANGE_TRIGGER, FN_CHANGE_UPDATE },
-    { &store_trigger_remove, FN_CHANGE_TRIGGER, FN_CHANGE_DELETE },
-};
-
-static const struct change_kind *change_kind_of(const struct store_verb *verb)
-{
-    for (size_t i = 0; i < sizeof(change_kinds) / sizeof(change_kinds[0]); i++) {
-        if (change_kinds[i].verb == verb) {
-            return &change_kinds[i];
-        }
-    }
-    return NULL; /* it reads */
-}
-
 static const char *text_of(const char *s)
 {
     return s ? s : "";
 }
 
 /* Before an update there is nothing but what the client said. */
-static int write_json(struct api_call *c, uint32_t kind, uint32_t what, struct buf *out)
+static int write_json(struct api_call *c, struct buf *out)
 {
-    if (what == FN_CHANGE_UPDATE && !c->hook.made) {
+    const struct store_verb *verb = c->op.verb;
+
+    if (verb->act == STORE_REMOVE) {
+        return 0;
+    }
+    if (verb->act == STORE_CHANGE && !c->hook.made) {
         return buf_add(out, c->rq->body, c->rq->body_len);
     }
-    switch (kind) {
-    case FN_CHANGE_APP: return app_to_json(&c->op.app, out);
-    case FN_CHANGE_FUNCTION: return fn_def_to_json(&c->op.fn, out);
-    default: return trigger_to_json(&c->op.trigger, out);
-    }
-}
-
-static void name_change(const struct store_op *op, struct fn_change *ch)
-{
-    switch (ch->kind) {
-    case FN_CHANGE_APP:
-        ch->id = ch->app_id = text_of(op->app.id);
-        ch->name = ch->app_name = text_of(op->app.name);
-        break;
-    case FN_CHANGE_FUNCTION:
-        ch->id = text_of(op->fn.id);
-        ch->name = text_of(op->fn.name);
-        ch->app_id = text_of(op->fn.app_id);
-        ch->app_name = "";
-        break;
-    default:
-        ch->id = text_of(op->trigger.id);
-        ch->name = text_of(op->trigger.name);
-        ch->app_id = text_of(op->trigger.app_id);
-        ch->app_name = text_of(op->app.name);
-        break;
-    }
+    return tell_plain(c, out);
 }
 
 /* As it is to be, or as it is now. 0 or FN_E_EXHAUSTED. */
 static int describe(struct api_call *c)
 {
-    const struct change_kind *k = change_kind_of(c->op.verb);
+    static const uint32_t kinds[] = { [STORE_APP] = FN_CHANGE_APP,
+                                      [STORE_FN] = FN_CHANGE_FUNCTION,
+                                      [STORE_TRIGGER] = FN_CHANGE_TRIGGER };
+    static const uint32_t verbs[] = { [STORE_ADD] = FN_CHANGE_CREATE,
+                                      [STORE_CHANGE] = FN_CHANGE_UPDATE,
+                                      [STORE_REMOVE] = FN_CHANGE_DELETE };
+    const struct store_verb *verb = c->op.verb;
+    struct store_op *op = &c->op;
     struct hook *hook = &c->hook;
-    int r = 0;
+    int r;
 
     buf_clear(&hook->json);
-    if (k->what != FN_CHANGE_DELETE) {
-        r = write_json(c, k->kind, k->what, &hook->json);
-    }
-    hook->change = (struct fn_change){ .size = sizeof(hook->change),
-                                       .kind = k->kind,
-                                       .verb = k->what,
-                                       .json_len = (uint32_t)hook->json.len,
-                                       .who = text_of(c->who),
-                                       .request_id = text_of(c->request_id) };
-    hook->change.json = k->what == FN_CHANGE_DELETE ? NULL : buf_text(&hook->json);
-    name_change(&c->op, &hook->change);
+    r = write_json(c, &hook->json);
+    hook->change = (struct fn_change){
+        .size = sizeof(hook->change),
+        .kind = kinds[verb->kind],
+        .verb = verbs[verb->act],
+        .json = verb->act == STORE_REMOVE ? NULL : buf_text(&hook->json),
+        .json_len = (uint32_t)hook->json.len,
+        .who = text_of(c->who),
+        .request_id = text_of(c->request_id),
+        .id = text_of(*store_id(op)),
+        .name = text_of(*store_name(op)),
+        .app_id = text_of(verb->kind == STORE_APP  ? op->app.id
+                          : verb->kind == STORE_FN ? op->fn.app_id
+                                                   : op->trigger.app_id),
+        .app_name = verb->kind == STORE_FN ? "" : text_of(op->app.name),
+    };
     return r;
 }
 
@@ -162,7 +126,7 @@ static void is_refused(struct hook *hook, const char *listener, int r)
     }
 }
 
-static void ask_one(struct hooks *h, struct hook *hook, struct plugin *p, struct fn_op *op)
+static void ask_listener(struct hooks *h, struct hook *hook, struct plugin *p, struct fn_op *op)
 {
     const struct fn_listener_ops *ops = plugin_ops(p);
     struct plugin_crumb crumb;
@@ -181,7 +145,7 @@ static void ask_one(struct hooks *h, struct hook *hook, struct plugin *p, struct
     }
 }
 
-static void tell_one(struct hook *hook, struct plugin *p, struct fn_op *op)
+static void tell_listener(struct hook *hook, struct plugin *p, struct fn_op *op)
 {
     const struct fn_listener_ops *ops = plugin_ops(p);
     struct plugin_crumb crumb;
@@ -201,9 +165,9 @@ static void hooks_run(struct env_work *w, struct fn_op *op)
         const struct fn_listener_ops *ops = plugin_ops(p);
 
         if (hook->made && ops->after_change) {
-            tell_one(hook, p, op);
+            tell_listener(hook, p, op);
         } else if (!hook->made && ops->before_change) {
-            ask_one(h, hook, p, op);
+            ask_listener(h, hook, p, op);
         }
     }
 }
@@ -332,7 +296,7 @@ static int queue_question(struct api_call *c, struct fn_error *reterr)
 int hooks_submit(struct api_call *c, struct fn_error *reterr)
 {
     struct api *a = c->api;
-    struct hooks *h = change_kind_of(c->op.verb) ? a->hooks : NULL;
+    struct hooks *h = c->op.verb->act != STORE_READ ? a->hooks : NULL;
 
     if (!h) {
         return store_submit(a->deps.store, &c->op, reterr);

@@ -8,31 +8,30 @@
  *
  * Answers of PUT and of a lookup by source have no URLs, as Go Fn's. */
 const struct api_route api_routes[] = {
-    { "GET", "/v2/apps", ROLE_READ, &store_app_list, ask_apps, tell_apps },
-    { "POST", "/v2/apps", ROLE_ADMIN, &store_app_add, ask_new_app, tell_app },
-    { "GET", "/v2/apps/:app_id", ROLE_READ, &store_app_get, ask_app, tell_app },
-    { "PUT", "/v2/apps/:app_id", ROLE_DEPLOY, &store_app_change, ask_app_change, tell_app },
-    { "DELETE", "/v2/apps/:app_id", ROLE_ADMIN, &store_app_remove, ask_app, NULL },
+    { "GET", "/v2/apps", ROLE_READ, &store_app_list, ask_list, tell_list },
+    { "POST", "/v2/apps", ROLE_ADMIN, &store_app_add, ask_new, tell_one },
+    { "GET", "/v2/apps/:app_id", ROLE_READ, &store_app_get, ask_one, tell_one },
+    { "PUT", "/v2/apps/:app_id", ROLE_DEPLOY, &store_app_change, ask_change, tell_one },
+    { "DELETE", "/v2/apps/:app_id", ROLE_ADMIN, &store_app_remove, ask_one, NULL },
 
-    { "GET", "/v2/fns", ROLE_READ, &store_fn_list, ask_fns, tell_fns },
-    { "POST", "/v2/fns", ROLE_DEPLOY, &store_fn_add, ask_new_fn, tell_fn },
-    { "GET", "/v2/fns/:fn_id", ROLE_READ, &store_fn_get, ask_fn, tell_fn },
-    { "PUT", "/v2/fns/:fn_id", ROLE_DEPLOY, &store_fn_change, ask_fn_change, tell_plain_fn },
-    { "DELETE", "/v2/fns/:fn_id", ROLE_DEPLOY, &store_fn_remove, ask_fn, NULL },
+    { "GET", "/v2/fns", ROLE_READ, &store_fn_list, ask_list, tell_list },
+    { "POST", "/v2/fns", ROLE_DEPLOY, &store_fn_add, ask_new, tell_one },
+    { "GET", "/v2/fns/:fn_id", ROLE_READ, &store_fn_get, ask_one, tell_one },
+    { "PUT", "/v2/fns/:fn_id", ROLE_DEPLOY, &store_fn_change, ask_change, tell_plain },
+    { "DELETE", "/v2/fns/:fn_id", ROLE_DEPLOY, &store_fn_remove, ask_one, NULL },
     { "GET", "/v2/fns/:fn_id/calls", ROLE_READ, NULL, NULL, NULL },
     { "GET", "/v2/fns/:fn_id/calls/:call_id", ROLE_READ, NULL, NULL, NULL },
     { "GET", "/v2/fns/:fn_id/calls/:call_id/log", ROLE_READ, NULL, NULL, NULL },
 
-    { "GET", "/v2/triggers", ROLE_READ, &store_trigger_list, ask_triggers, tell_triggers },
-    { "POST", "/v2/triggers", ROLE_DEPLOY, &store_trigger_add, ask_new_trigger, tell_trigger },
-    { "GET", "/v2/triggers/:trigger_id", ROLE_READ, &store_trigger_get, ask_trigger, tell_trigger },
-    { "PUT", "/v2/triggers/:trigger_id", ROLE_DEPLOY, &store_trigger_change, ask_trigger_change,
-      tell_plain_trigger },
-    { "DELETE", "/v2/triggers/:trigger_id", ROLE_DEPLOY, &store_trigger_remove, ask_trigger,
-      NULL },
+    { "GET", "/v2/triggers", ROLE_READ, &store_trigger_list, ask_list, tell_list },
+    { "POST", "/v2/triggers", ROLE_DEPLOY, &store_trigger_add, ask_new, tell_one },
+    { "GET", "/v2/triggers/:trigger_id", ROLE_READ, &store_trigger_get, ask_one, tell_one },
+    { "PUT", "/v2/triggers/:trigger_id", ROLE_DEPLOY, &store_trigger_change, ask_change,
+      tell_plain },
+    { "DELETE", "/v2/triggers/:trigger_id", ROLE_DEPLOY, &store_trigger_remove, ask_one, NULL },
 
     { "GET", "/v2/runner/apps/:app_id/triggerBySource/:trigger_type/*trigger_source", ROLE_READ,
-      &store_trigger_by_source, ask_source, tell_plain_trigger },
+      &store_trigger_by_source, ask_source, tell_plain },
     { "GET", "/v2/runner/changes", ROLE_READ, NULL, ask_changes, tell_changes }, /* fnd's own */
 
     { .method = NULL },

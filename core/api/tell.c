@@ -18,102 +18,75 @@ static int add_url(struct kvs *annotations, const char *key, const char *url)
     return r;
 }
 
-static int print_fn(struct api_call *c, struct fn_def *f, struct buf *out)
+static int add_fn_url(struct api_call *c, struct fn_def *f)
 {
-    const char *url = arena_join(&c->arena, c->base, "/invoke/", f->id, (char *)NULL);
-    int r = add_url(&f->annotations, INVOKE_ENDPOINT, url);
-
-    return r < 0 ? r : fn_def_to_json(f, out);
+    return add_url(&f->annotations, INVOKE_ENDPOINT,
+                   arena_join(&c->arena, c->base, "/invoke/", f->id, (char *)NULL));
 }
 
-static int print_trigger(struct api_call *c, struct trigger *t, struct buf *out)
+static int add_trigger_url(struct api_call *c, struct trigger *t)
 {
     const char *path = t->source + (t->source[0] == '/');
-    const char *url =
-        arena_join(&c->arena, c->base, "/t/", c->op.app.name, "/", path, (char *)NULL);
-    int r = strcmp(t->type, TRIGGER_HTTP) == 0 ? add_url(&t->annotations, HTTP_ENDPOINT, url) : 0;
 
-    return r < 0 ? r : trigger_to_json(t, out);
+    return strcmp(t->type, TRIGGER_HTTP) == 0
+               ? add_url(&t->annotations, HTTP_ENDPOINT,
+                         arena_join(&c->arena, c->base, "/t/", c->op.app.name, "/", path,
+                                    (char *)NULL))
+               : 0;
 }
 
-int tell_app(struct api_call *c, struct buf *out)
+/* A value of the operation's kind; urls: with the one where it is called. */
+static int print(struct api_call *c, void *value, bool urls, struct buf *out)
 {
-    return app_to_json(&c->op.app, out);
+    int r = 0;
+
+    switch (c->op.verb->kind) {
+    case STORE_APP: return app_to_json(value, out);
+    case STORE_FN:
+        r = urls ? add_fn_url(c, value) : 0;
+        return r < 0 ? r : fn_def_to_json(value, out);
+    default:
+        r = urls ? add_trigger_url(c, value) : 0;
+        return r < 0 ? r : trigger_to_json(value, out);
+    }
 }
 
-int tell_fn(struct api_call *c, struct buf *out)
+int tell_one(struct api_call *c, struct buf *out)
 {
-    return print_fn(c, &c->op.fn, out);
+    return print(c, store_id(&c->op), true, out);
 }
 
-int tell_trigger(struct api_call *c, struct buf *out)
+int tell_plain(struct api_call *c, struct buf *out)
 {
-    return print_trigger(c, &c->op.trigger, out);
-}
-
-int tell_plain_fn(struct api_call *c, struct buf *out)
-{
-    return fn_def_to_json(&c->op.fn, out);
-}
-
-int tell_plain_trigger(struct api_call *c, struct buf *out)
-{
-    return trigger_to_json(&c->op.trigger, out);
+    return print(c, store_id(&c->op), false, out);
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* A full page may have another one behind it. */
-static int begin_list(struct api_call *c, const char *name, const char *fn_id, struct buf *out)
+static int begin_list(struct api_call *c, struct buf *out)
 {
-    const char *cursor;
+    const struct store_op *op = &c->op;
     int r = buf_add(out, "{", 1);
 
-    if (r == 0 && name && c->op.n == c->op.filter.limit) {
-        cursor = page_cursor(&c->arena, name, fn_id);
+    if (r == 0 && op->n > 0 && op->n == op->filter.limit) {
+        const struct trigger *last =
+            op->verb->kind == STORE_TRIGGER ? &op->triggers[op->n - 1] : NULL;
+        const char *name = ((const char **)store_item(op, op->n - 1))[1];
+        const char *cursor = page_cursor(&c->arena, name, last ? last->fn_id : NULL);
+
         r = cursor ? buf_printf(out, "\"next_cursor\":\"%s\",", cursor) : FN_E_EXHAUSTED;
     }
     return r < 0 ? r : buf_add_str(out, "\"items\":[");
 }
 
-static int between(const struct api_call *c, uint32_t i, struct buf *out)
+int tell_list(struct api_call *c, struct buf *out)
 {
-    return i + 1 < c->op.n ? buf_add(out, ",", 1) : 0;
-}
+    int r = begin_list(c, out);
 
-int tell_apps(struct api_call *c, struct buf *out)
-{
-    const struct store_op *op = &c->op;
-    int r = begin_list(c, op->n ? op->apps[op->n - 1].name : NULL, NULL, out);
-
-    for (uint32_t i = 0; i < op->n && r == 0; i++) {
-        r = app_to_json(&op->apps[i], out);
-        r = r < 0 ? r : between(c, i, out);
-    }
-    return r < 0 ? r : buf_add_str(out, "]}");
-}
-
-int tell_fns(struct api_call *c, struct buf *out)
-{
-    const struct store_op *op = &c->op;
-    int r = begin_list(c, op->n ? op->fns[op->n - 1].name : NULL, NULL, out);
-
-    for (uint32_t i = 0; i < op->n && r == 0; i++) {
-        r = print_fn(c, &op->fns[i], out);
-        r = r < 0 ? r : between(c, i, out);
-    }
-    return r < 0 ? r : buf_add_str(out, "]}");
-}
-
-int tell_triggers(struct api_call *c, struct buf *out)
-{
-    const struct store_op *op = &c->op;
-    const struct trigger *last = op->n ? &op->triggers[op->n - 1] : NULL;
-    int r = begin_list(c, last ? last->name : NULL, last ? last->fn_id : NULL, out);
-
-    for (uint32_t i = 0; i < op->n && r == 0; i++) {
-        r = print_trigger(c, &op->triggers[i], out);
-        r = r < 0 ? r : between(c, i, out);
+    for (uint32_t i = 0; i < c->op.n && r == 0; i++) {
+        r = i > 0 ? buf_add(out, ",", 1) : 0;
+        r = r < 0 ? r : print(c, store_item(&c->op, i), true, out);
     }
     return r < 0 ? r : buf_add_str(out, "]}");
 }

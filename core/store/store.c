@@ -43,7 +43,7 @@ struct store {
 /* ---- a batch, on a worker -------------------------------------------------------------------- */
 
 /* Others hear of it when the transaction is done, and only then. */
-static int tell_others(struct queue *q, const struct store_op *op, struct fn_error *reterr)
+static int tell_others(struct queue *q, struct store_op *op, struct fn_error *reterr)
 {
     char text[TEXT_BYTES];
     const char *const args[] = { text };
@@ -51,7 +51,7 @@ static int tell_others(struct queue *q, const struct store_op *op, struct fn_err
     if (!q->db->ops->tell) {
         return 0;
     }
-    snprintf(text, sizeof(text), "%s %s", q->store->process, op->verb->changed(op));
+    snprintf(text, sizeof(text), "%s %s", q->store->process, *store_id(op));
     return sql_change(q->db, q->db->ops->tell, args, 1, NULL, reterr);
 }
 
@@ -210,7 +210,7 @@ static void queue_done(struct env_work *w)
         q->done_n--;
         tell_failure(op);
         if (q->writes && op->result == 0 && s->changed) {
-            s->changed(s->changed_ud, op->verb->changed(op));
+            s->changed(s->changed_ud, *store_id(op));
         }
         op->done(op);
     }
@@ -252,7 +252,7 @@ static void queue_start(struct queue *q)
 
 int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr)
 {
-    struct queue *q = op->verb->changed ? &s->changes : &s->reads;
+    struct queue *q = op->verb->act != STORE_READ ? &s->changes : &s->reads;
 
     if (q->waiting_n == STORE_QUEUED_MAX) {
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM,
@@ -306,13 +306,6 @@ static void on_others_change(void *ud, const char *id)
 static void on_listen_stopped(void *ud)
 {
     look_idle(ud);
-}
-
-int store_set_ears(struct store *s, struct ears *ears, struct fn_error *reterr)
-{
-    const struct listen_to to = { on_others_change, on_listen_stopped, s };
-
-    return listen_create(s->env, ears, s->process, &to, &s->listen, reterr);
 }
 
 void store_listen(struct store *s)
@@ -412,10 +405,13 @@ static int prepare_schema(struct sql *db, const char *name, struct fn_error *ret
 static int open_ears(struct store *s, const struct kind *kind, const char *where,
                      struct fn_error *reterr)
 {
+    const struct listen_to to = { on_others_change, on_listen_stopped, s };
     struct ears *ears;
     int r = kind->ears ? kind->ears(where, &ears, reterr) : 1;
 
-    return r == 0 ? store_set_ears(s, ears, reterr) : r < 0 ? r : 0;
+    return r == 0  ? listen_create(s->env, ears, s->process, &to, &s->listen, reterr)
+           : r < 0 ? r
+                   : 0;
 }
 
 int store_open(struct env *env, const struct store_options *options, struct store **ret,

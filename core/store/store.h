@@ -41,7 +41,17 @@ struct store_filter {
     uint32_t limit;               /* 1..STORE_PAGE_MAX */
 };
 
-struct store_verb;
+struct sql;
+struct store_op;
+
+enum store_kind_word { STORE_APP, STORE_FN, STORE_TRIGGER, STORE_KINDS_N };
+enum store_act { STORE_READ, STORE_ADD, STORE_CHANGE, STORE_REMOVE };
+
+struct store_verb {
+    int (*run)(struct sql *db, struct store_op *op, struct fn_error *reterr); /* [worker] */
+    enum store_kind_word kind;
+    enum store_act act;
+};
 
 /* Texts in what is asked for are borrowed until done(); those of results are in the arena. */
 struct store_op {
@@ -57,10 +67,12 @@ struct store_op {
                                 NULL: all are seen */
     const char *request_id; /* of whoever asked, for the log; NULL ok */
     int64_t now_ns; /* since 1970, for updated_at */
-    /* A list's results: */
-    struct app *apps;
-    struct fn_def *fns;
-    struct trigger *triggers;
+    union { /* a list's results, n of its kind */
+        void *items;
+        struct app *apps;
+        struct fn_def *fns;
+        struct trigger *triggers;
+    };
     uint32_t n;
     int result; /* 0 or FN_E_*: of clients and their http_status in `error` */
     struct fn_error error;
@@ -84,6 +96,10 @@ int store_open(struct env *env, const struct store_options *options, struct stor
 int store_check_url(const char *url, struct fn_error *reterr);
 /* [any] What may stand in a log: where it is, without user, password and settings. */
 void store_print_name(const char *url, char ret[STORE_NAME_BYTES]);
+/* Of the value that the operation is about, what all kinds have. [any] */
+const char **store_id(struct store_op *op);
+const char **store_name(struct store_op *op);
+void *store_item(const struct store_op *op, uint32_t i); /* of a list's results */
 /* Whether the operation sees an app of that name. [any] */
 bool store_sees(const struct store_op *op, const char *app_name);
 /* done() not from inside. FN_E_EXHAUSTED: too much waits already. */

@@ -5,16 +5,9 @@
 #include <store/sql.h>
 #include <store/store.h>
 
-struct store_verb {
-    int (*run)(struct sql *db, struct store_op *op, struct fn_error *reterr); /* [worker] */
-    const char *(*changed)(const struct store_op *op); /* the id; NULL: it only reads */
-};
-
 /* store.c: over connections that are open; closes them also when it fails. [init] */
 int store_create(struct env *env, struct sql *reads, struct sql *changes, struct store **ret,
                  struct fn_error *reterr);
-/* Takes the ears, also when it fails. [init] */
-int store_set_ears(struct store *s, struct ears *ears, struct fn_error *reterr);
 
 /* ---- what others changed (listen.c) ---------------------------------------------------------- */
 
@@ -48,62 +41,47 @@ int sql_change(struct sql *db, const char *statement, const char *const *args, u
 
 /* ---- values and their rows (rows.c) ---------------------------------------------------------- */
 
-#define APP_COLUMNS                                                                                \
-    "id, name, config, annotations, syslog_url, created_at, updated_at, shape"
-#define FN_COLUMNS                                                                                 \
-    "id, name, app_id, image, memory, timeout, idle_timeout, config, annotations, created_at, "    \
-    "updated_at, shape"
-#define TRIGGER_COLUMNS                                                                            \
-    "id, name, app_id, fn_id, created_at, updated_at, type, source, annotations"
-#define APP_CELLS     8u
-#define FN_CELLS      12u
-#define TRIGGER_CELLS 9u
-
-/* Into values whose arena is given. < 0: out of memory, or nothing that fnd or Go Fn wrote. */
-int app_from_row(struct app *a, struct arena *arena, const char *const *cells,
-                 struct fn_error *reterr);
-int fn_from_row(struct fn_def *f, struct arena *arena, const char *const *cells,
-                struct fn_error *reterr);
-int trigger_from_row(struct trigger *t, struct arena *arena, const char *const *cells,
-                     struct fn_error *reterr);
-/* In the order of the columns, in the arena. */
-int app_to_row(const struct app *a, struct arena *arena, const char **ret);
-int fn_to_row(const struct fn_def *f, struct arena *arena, const char **ret);
-int trigger_to_row(const struct trigger *t, struct arena *arena, const char **ret);
-
-/* Where rows go. */
-struct row_to {
-    struct store_op *op;
-    struct fn_error *reterr;
-    bool found;
+enum column_type {
+    COLUMN_TEXT,
+    COLUMN_NULL_TEXT, /* "" is SQL's NULL */
+    COLUMN_CONFIG,
+    COLUMN_ANNOTATIONS,
+    COLUMN_TIME,
+    COLUMN_UINT64,
+    COLUMN_INT32
 };
 
-/* Rows by a function that gets a struct row_to. 1 when there is none. */
-int rows_take(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
-              sql_row *row, struct store_op *op, struct fn_error *reterr);
-/* Room for a page, and the text of its limit. NULL: out of memory, told. */
-void *rows_page(struct store_op *op, size_t size, const char **ret_limit, struct fn_error *reterr);
+struct column {
+    enum column_type type;
+    size_t at;    /* of the value */
+    bool changes; /* an update writes it */
+};
 
-/* The one value of a statement whose only argument is an id. 1 when there is none. */
-int row_app(struct sql *db, const char *statement, struct store_op *op, const char *id,
-            struct fn_error *reterr);
-int row_fn(struct sql *db, const char *statement, struct store_op *op, const char *id,
-           struct fn_error *reterr);
-int row_trigger(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
-                struct store_op *op, struct fn_error *reterr);
+/* Apps, functions, triggers: what is peculiar to one of them. Values begin with id and name. */
+struct store_kind {
+    const char *name, *one; /* "app", "an app" */
+    size_t at, size;        /* of the value in an operation */
+    size_t app_id;          /* of the value */
+    const struct column *columns;
+    uint32_t n_columns;
+    /* Statements. Arguments: all columns; those that change, and the id; the id. */
+    const char *insert, *update, *by_id;
+    const char *removes[3];         /* it by its id, then what is in it; NULL ends */
+    const char *exists, *not_found; /* in Go Fn's words */
+};
+extern const struct store_kind store_kinds[STORE_KINDS_N];
 
-/* ---- what is seen (scope.c) ------------------------------------------------------------------ */
+/* Into a value. < 0: out of memory, or nothing that fnd or Go Fn wrote. */
+int row_read(const struct store_kind *k, void *ret, struct arena *arena, const char *const *cells,
+             struct fn_error *reterr);
+/* In the order of the columns, in the arena. */
+int row_write(const struct store_kind *k, const void *value, struct arena *arena,
+              const char **ret);
 
-/* Into op->app. 1: it is not there, or not for this operation. */
-int scope_app(struct sql *db, struct store_op *op, const char *id, struct fn_error *reterr);
-/* The same about the app of what is asked for: it is only read where some are not seen. */
-int scope_check(struct sql *db, struct store_op *op, const char *id, struct fn_error *reterr);
-
-/* Refusals in Go Fn's words. */
-int store_refuse(struct fn_error *reterr, int code, int http_status, const char *text);
-int app_not_found(struct fn_error *reterr);
-int fn_not_found(struct fn_error *reterr);
-
-extern const char sql_app_by_id[], sql_fn_by_id[];
+/* All that a statement gives, `step` bytes apart from `to` on, which has room for them. 1 when
+ * there is none. */
+int rows_read(const struct store_kind *k, struct sql *db, const char *statement,
+              const char *const *args, uint32_t n_args, struct store_op *op, void *to, size_t step,
+              uint32_t *ret_n, struct fn_error *reterr);
 
 #endif
