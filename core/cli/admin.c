@@ -13,21 +13,14 @@
 #define KEPT_ASK_MS 50
 #define KEPT_ASKS   40 /* a file that takes longer is told by `fnd runners list` */
 
-static long long number(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 static const char *plural(const json_t *o, const char *key)
 {
-    return number(o, key) == 1 ? "" : "s";
+    return cli_number(o, key) == 1 ? "" : "s";
 }
 
 static const char *admin_text(const json_t *o, const char *key)
 {
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "-";
+    return cli_text(o, key, "-");
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -60,8 +53,8 @@ static void print_config(const json_t *o)
 {
     const json_t *problems = json_object_get(o, "problems");
 
-    printf("%-8s generation %lld from %s, %lld alive\n", "config", number(o, "generation"),
-           admin_text(o, "from"), number(o, "alive"));
+    printf("%-8s generation %lld from %s, %lld alive\n", "config", cli_number(o, "generation"),
+           admin_text(o, "from"), cli_number(o, "alive"));
     if (problems) {
         printf("%-8s a reload was refused at %s, %zu line%s, the first: %s\n", "",
                admin_text(o, "refused_at"), json_array_size(problems),
@@ -103,7 +96,7 @@ static void print_certs(const json_t *list)
     size_t i;
 
     json_array_foreach (list, i, cert) {
-        long long hours = number(cert, "hours_left");
+        long long hours = cli_number(cert, "hours_left");
         long long days = hours / 24;
 
         printf("%-8s %s %s %lld %s: %s\n", i == 0 ? "certs" : "", admin_text(cert, "tls"),
@@ -120,7 +113,7 @@ static void print_hardening(json_t *o)
     if (!o) {
         return; /* an older node */
     }
-    printf("%-8s %s, uid %lld, ", "rights", admin_text(o, "mode"), number(o, "uid"));
+    printf("%-8s %s, uid %lld, ", "rights", admin_text(o, "mode"), cli_number(o, "uid"));
     print_words("capabilities:", json_object_get(o, "capabilities"));
     print_words("; applied:", json_object_get(o, "applied"));
     putchar('\n');
@@ -136,7 +129,7 @@ static void print_status(const json_t *root)
 
     printf("%-8s %s, fnd %s, %s, pid %lld, up %lld s, http %s, transport %s\n", "node",
            admin_text(root, "node"), admin_text(root, "version"), admin_text(root, "state"),
-           number(root, "pid"), number(root, "uptime_s"), admin_text(root, "http"),
+           cli_number(root, "pid"), cli_number(root, "uptime_s"), admin_text(root, "http"),
            admin_text(root, "transport"));
     print_faults(root);
     print_config(json_object_get(root, "config"));
@@ -148,53 +141,34 @@ static void print_status(const json_t *root)
     {
         printf("%-8s %s %s (%s): %lld calls, %lld over budget\n", i == 0 ? "plugins" : "",
                admin_text(p, "kind"), admin_text(p, "name"), admin_text(p, "use"),
-               number(p, "calls"), number(p, "budget_misses"));
+               cli_number(p, "calls"), cli_number(p, "budget_misses"));
     }
     print_certs(json_object_get(root, "certs"));
     print_hardening(json_object_get(root, "hardening"));
-    if (number(root, "tainted") > 0) {
-        printf("%-8s %lld plugin files are not signed\n", "tainted", number(root, "tainted"));
+    if (cli_number(root, "tainted") > 0) {
+        printf("%-8s %lld plugin files are not signed\n", "tainted", cli_number(root, "tainted"));
     }
-    if (number(root, "lost") > 0) {
-        printf("%-8s %lld threads hang in create()\n", "lost", number(root, "lost"));
+    if (cli_number(root, "lost") > 0) {
+        printf("%-8s %lld threads hang in create()\n", "lost", cli_number(root, "lost"));
     }
 }
 
-int cli_status(const struct cli_options *o, int argc, char **argv)
+int cli_status(const struct cli_options *o)
 {
-    json_t *root;
-    int r = cli_ask(o, "GET", "/status", &root);
-
-    (void)argc;
-    (void)argv;
-    if (r == EXIT_OK && o->json) {
-        r = cli_print_json(root);
-    } else if (r == EXIT_OK) {
-        print_status(root);
-        r = cli_written(EXIT_OK);
-    }
-    json_decref(root);
-    return r;
+    return cli_show(o, "GET", "/status", print_status);
 }
 
 /* ---- page ------------------------------------------------------------------------------------ */
 
 /* What is behind the # stays in the browser. */
-int cli_page(const struct cli_options *o, int argc, char **argv)
+static void print_page(const json_t *root)
 {
-    json_t *root;
-    int r = cli_ask(o, "GET", "/page", &root);
+    printf("%s#token=%s\n", admin_text(root, "url"), admin_text(root, "token"));
+}
 
-    (void)argc;
-    (void)argv;
-    if (r == EXIT_OK && o->json) {
-        r = cli_print_json(root);
-    } else if (r == EXIT_OK) {
-        printf("%s#token=%s\n", admin_text(root, "url"), admin_text(root, "token"));
-        r = cli_written(EXIT_OK);
-    }
-    json_decref(root);
-    return r;
+int cli_page(const struct cli_options *o)
+{
+    return cli_show(o, "GET", "/page", print_page);
 }
 
 /* ---- why ------------------------------------------------------------------------------------- */
@@ -278,9 +252,9 @@ static void print_tries(const json_t *root)
            "took", how, "how", "code", note, "note", "the runner said");
     json_array_foreach((json_t *)(uintptr_t)tries, i, t)
     {
-        long long left_out = number(root, "tries_made") - (long long)kept;
+        long long left_out = cli_number(root, "tries_made") - (long long)kept;
         long long nth = (long long)i + 1 + (i + 1 == kept ? left_out : 0);
-        long long code = number(t, "code");
+        long long code = cli_number(t, "code");
 
         if (i + 1 == kept && left_out > 0) {
             printf("  %4s  (%lld more)\n", "", left_out);
@@ -301,7 +275,8 @@ static void print_why(const json_t *root)
            admin_text(root, "at"));
     printf("function  %s\n", admin_text(root, "fn_id"));
     if (ended) {
-        printf("ended     %s, status %lld\n", admin_text(root, "outcome"), number(root, "status"));
+        printf("ended     %s, status %lld\n", admin_text(root, "outcome"),
+               cli_number(root, "status"));
     } else {
         printf("ended     not yet, it runs or waits\n");
     }
@@ -314,14 +289,14 @@ static void print_why(const json_t *root)
     if (json_object_get(root, "placer")) {
         printf("placed    by %s in group %s among %lld runner%s: %lld attempt%s, %lld wait%s; "
                "configuration %lld\n",
-               admin_text(root, "placer"), admin_text(root, "group"), number(root, "runners"),
-               plural(root, "runners"), number(root, "tries_made"), plural(root, "tries_made"),
-               number(root, "waits"), plural(root, "waits"), number(root, "generation"));
+               admin_text(root, "placer"), admin_text(root, "group"), cli_number(root, "runners"),
+               plural(root, "runners"), cli_number(root, "tries_made"), plural(root, "tries_made"),
+               cli_number(root, "waits"), plural(root, "waits"), cli_number(root, "generation"));
     } else {
         printf("placed    never: it ended before a placer was asked; configuration %lld\n",
-               number(root, "generation"));
+               cli_number(root, "generation"));
     }
-    if (json_object_get(root, "placer") && number(root, "runners") == 0) {
+    if (json_object_get(root, "placer") && cli_number(root, "runners") == 0) {
         printf("          the pool named no runner: what it waits for is in this node's log and, where a "
                "node pool manager sizes it, in `fnd runners list` there\n");
     }
@@ -334,30 +309,19 @@ static void print_why(const json_t *root)
     print_phases(json_object_get(root, "phases"));
 }
 
-int cli_why(const struct cli_options *o, int argc, char **argv)
+int cli_why(const struct cli_options *o)
 {
+    const char *id = o->argv[0];
     char path[256];
-    json_t *root;
-    int r;
 
-    (void)argc;
-    if (strlen(argv[0]) > 64 ||
-        argv[0]
-            [strspn(argv[0], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")]) {
+    if (strlen(id) > 64 ||
+        id[strspn(id, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")]) {
         fprintf(stderr, "fnd: call id, got \"%.64s\"; expected the 26 characters of Fn-Call-Id\n",
-                argv[0]);
+                id);
         return EXIT_USAGE;
     }
-    snprintf(path, sizeof(path), "/why/%s", argv[0]);
-    r = cli_ask(o, "GET", path, &root);
-    if (r == EXIT_OK && o->json) {
-        r = cli_print_json(root);
-    } else if (r == EXIT_OK) {
-        print_why(root);
-        r = cli_written(EXIT_OK);
-    }
-    json_decref(root);
-    return r;
+    snprintf(path, sizeof(path), "/why/%s", id);
+    return cli_show(o, "GET", path, print_why);
 }
 
 /* ---- runners --------------------------------------------------------------------------------- */
@@ -386,16 +350,16 @@ static const char *reason_of(const json_t *runner)
 static void print_group(const json_t *o)
 {
     printf("group %s: %s; %lld MB desired, waiting calls: %lld\n", admin_text(o, "name"),
-           admin_text(o, "says"), number(o, "desired_mb"), number(o, "waiting"));
-    if (number(o, "listed_s") > 10) {
-        printf("  the control plane's last list is %lld s old\n", number(o, "listed_s"));
+           admin_text(o, "says"), cli_number(o, "desired_mb"), cli_number(o, "waiting"));
+    if (cli_number(o, "listed_s") > 10) {
+        printf("  the control plane's last list is %lld s old\n", cli_number(o, "listed_s"));
     }
     if (admin_text(o, "cplane_error")[0]) {
         printf("  the control plane said: %s\n", admin_text(o, "cplane_error"));
     }
-    if (number(o, "lbs_twice") > 0) {
+    if (cli_number(o, "lbs_twice") > 0) {
         printf("  load balancers whose lb_id another one uses, too: %lld\n",
-               number(o, "lbs_twice"));
+               cli_number(o, "lbs_twice"));
     }
 }
 
@@ -419,26 +383,11 @@ static void print_runners(const json_t *root)
     }
     json_array_foreach((json_t *)(uintptr_t)runners, i, o) {
         printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s%s%s%s%s\n", id, admin_text(o, "id"),
-               group, admin_text(o, "group"), state_of(o), number(o, "active"),
-               number(o, "capacity_mb"), number(o, "since_s"), admin_text(o, "address"),
+               group, admin_text(o, "group"), state_of(o), cli_number(o, "active"),
+               cli_number(o, "capacity_mb"), cli_number(o, "since_s"), admin_text(o, "address"),
                admin_text(o, "labels")[0] ? "  " : "", admin_text(o, "labels"),
                reason_of(o)[0] ? "  " : "", reason_of(o));
     }
-}
-
-static int list_runners(const struct cli_options *o)
-{
-    json_t *root;
-    int r = cli_ask(o, "GET", "/runners", &root);
-
-    if (r == EXIT_OK && o->json) {
-        r = cli_print_json(root);
-    } else if (r == EXIT_OK) {
-        print_runners(root);
-        r = cli_written(EXIT_OK);
-    }
-    json_decref(root);
-    return r;
 }
 
 /* What was done is done; only that it is kept may fail, which the manager knows a moment later. */
@@ -480,25 +429,25 @@ static int order_runner(const struct cli_options *o, const char *verb, const cha
     return r;
 }
 
-int cli_runners(const struct cli_options *o, int argc, char **argv)
+int cli_runners(const struct cli_options *o)
 {
     static const char *const verbs[] = { "drain", "undrain", "replace", "remove" };
 
-    if (argc == 1 && strcmp(argv[0], "list") == 0) {
-        return list_runners(o);
+    if (o->argc == 1 && strcmp(o->argv[0], "list") == 0) {
+        return cli_show(o, "GET", "/runners", print_runners);
     }
-    if (argc == 1 && strcmp(argv[0], "roll") == 0) {
+    if (o->argc == 1 && strcmp(o->argv[0], "roll") == 0) {
         return cli_roll(o);
     }
-    for (size_t i = 0; argc == 2 && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
-        if (strcmp(argv[0], verbs[i]) == 0) {
-            return order_runner(o, i == 3 && o->force ? "end" : verbs[i], argv[1]);
+    for (size_t i = 0; o->argc == 2 && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(o->argv[0], verbs[i]) == 0) {
+            return order_runner(o, i == 3 && o->force ? "end" : verbs[i], o->argv[1]);
         }
     }
     fprintf(stderr,
             "fnd: runners, got \"%.64s\"; expected list, roll, or drain, undrain, replace or remove "
             "and an id\n",
-            argv[0]);
+            o->argv[0]);
     return EXIT_USAGE;
 }
 
@@ -547,7 +496,7 @@ static void print_role(const json_t *root, const char *role, const char *key, co
         long long picks = sum(json_object_get(r, "picks"));
 
         printf("%.2f calls at the runner named, on average\n",
-               picks ? (double)number(r, key) / (double)picks : 0);
+               picks ? (double)cli_number(r, key) / (double)picks : 0);
     } else {
         print_shares(json_object_get(r, key));
     }
@@ -562,16 +511,16 @@ static void print_waits(const json_t *root)
 {
     const json_t *w = json_object_get(root, "waits");
 
-    if (number(w, "predicted") == 0) {
+    if (cli_number(w, "predicted") == 0) {
         printf("%-14s none yet: no call that ended well has told how long it waited\n",
                "predicted wait");
         return;
     }
     printf("%-14s %-8s %.2f ms on average, over %lld questions\n", "predicted wait",
-           admin_text(root, "serving"), real(w, "serving_ms"), number(w, "predicted"));
+           admin_text(root, "serving"), real(w, "serving_ms"), cli_number(w, "predicted"));
     printf("%-14s %-8s %.2f ms on average\n", "", admin_text(root, "shadow"), real(w, "shadow_ms"));
     printf("%-14s %.2f ms on average, over %lld calls\n", "measured wait", real(w, "measured_ms"),
-           number(w, "measured"));
+           cli_number(w, "measured"));
 }
 
 static void print_roles(const json_t *root)
@@ -587,7 +536,7 @@ static void print_roles(const json_t *root)
 
 static void print_shadow(const json_t *root)
 {
-    long long asked = number(root, "asked");
+    long long asked = cli_number(root, "asked");
     json_t *a;
     size_t i;
 
@@ -600,7 +549,7 @@ static void print_shadow(const json_t *root)
         return;
     }
     printf("%-14s %s, asked about %lld of 1000 calls for %lld s", "shadow",
-           admin_text(root, "shadow"), number(root, "permille"), number(root, "for_s"));
+           admin_text(root, "shadow"), cli_number(root, "permille"), cli_number(root, "for_s"));
     if (json_object_get(root, "off_why")) {
         printf("; turned off: %s", admin_text(root, "off_why"));
     }
@@ -609,37 +558,28 @@ static void print_shadow(const json_t *root)
         return;
     }
     printf("\n%-14s %lld, agree %lld (%.1f %%), disagree %lld\n", "questions", asked,
-           number(root, "agree"), percent(number(root, "agree"), asked), number(root, "disagree"));
+           cli_number(root, "agree"), percent(cli_number(root, "agree"), asked),
+           cli_number(root, "disagree"));
     json_array_foreach(json_object_get(root, "answers"), i, a) {
         printf("%-14s %s says %s, %s says %s: %lld\n", i == 0 ? "answers" : "",
                admin_text(root, "serving"), admin_text(a, "serving"), admin_text(root, "shadow"),
-               admin_text(a, "shadow"), number(a, "n"));
+               admin_text(a, "shadow"), cli_number(a, "n"));
     }
     print_roles(root);
 }
 
-int cli_shadow(const struct cli_options *o, int argc, char **argv)
+int cli_shadow(const struct cli_options *o)
 {
-    bool status = strcmp(argv[0], "status") == 0;
-    json_t *root;
+    const char *verb = o->argv[0];
+    bool status = strcmp(verb, "status") == 0;
     char path[64];
-    int r;
 
-    (void)argc;
-    if (!status && strcmp(argv[0], "swap") != 0 && strcmp(argv[0], "back") != 0) {
-        fprintf(stderr, "fnd: shadow, got \"%.64s\"; expected status, swap or back\n", argv[0]);
+    if (!status && strcmp(verb, "swap") != 0 && strcmp(verb, "back") != 0) {
+        fprintf(stderr, "fnd: shadow, got \"%.64s\"; expected status, swap or back\n", verb);
         return EXIT_USAGE;
     }
-    snprintf(path, sizeof(path), "/shadow/%s", argv[0]);
-    r = cli_ask(o, status ? "GET" : "POST", status ? "/shadow" : path, &root);
-    if (r == EXIT_OK && o->json) {
-        r = cli_print_json(root);
-    } else if (r == EXIT_OK) {
-        print_shadow(root);
-        r = cli_written(EXIT_OK);
-    }
-    json_decref(root);
-    return r;
+    snprintf(path, sizeof(path), "/shadow/%s", verb);
+    return cli_show(o, status ? "GET" : "POST", status ? "/shadow" : path, print_shadow);
 }
 
 /* ---- reload ---------------------------------------------------------------------------------- */
@@ -655,14 +595,12 @@ static void print_lines(FILE *to, const json_t *list)
     }
 }
 
-int cli_reload(const struct cli_options *o, int argc, char **argv)
+int cli_reload(const struct cli_options *o)
 {
     int status = 0;
     json_t *root;
     int r = cli_ask_status(o, "POST", "/reload", RELOAD_TIMEOUT_MS, &status, &root);
 
-    (void)argc;
-    (void)argv;
     if (r == EXIT_CONFIG) {
         fputs("the running node was not asked and goes on as it is; --socket PATH asks it\n",
               stderr);
@@ -676,10 +614,11 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
         print_lines(stderr, json_object_get(root, "problems"));
     }
     if (status == 200 && !o->json) {
-        printf("generation %lld from %s\n", number(root, "generation"), admin_text(root, "from"));
+        printf("generation %lld from %s\n", cli_number(root, "generation"),
+               admin_text(root, "from"));
         r = cli_written(EXIT_OK);
     } else if (status == 422) {
-        fprintf(stderr, "keeping generation %lld from %s\n", number(root, "generation"),
+        fprintf(stderr, "keeping generation %lld from %s\n", cli_number(root, "generation"),
                 admin_text(root, "from"));
         r = EXIT_CONFIG;
     } else if (status != 200) {

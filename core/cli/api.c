@@ -20,6 +20,17 @@ struct import {
     struct fn_error error;
 };
 
+/* Apps have functions, these have triggers. */
+static const struct level {
+    const char *list, *kind; /* of the API, and the word for one */
+    const char *id;          /* member of what belongs to one of it */
+    const char *children;    /* member with the items of the next level; NULL: none */
+} levels[] = {
+    { "apps", "app", "app_id", "functions" },
+    { "fns", "function", "fn_id", "triggers" },
+    { "triggers", "trigger", NULL, NULL },
+};
+
 static const char *name_of(const json_t *item)
 {
     return json_string_value(json_object_get(item, "name"));
@@ -33,16 +44,17 @@ static const char *id_of(const json_t *item)
 /* ---- one change ------------------------------------------------------------------------------ */
 
 /* "+ function shop/price" */
-static void tell(struct import *im, char sign, const char *kind, const char *within,
+static void tell(struct import *im, char sign, const struct level *l, const char *app,
                  const json_t *item, const json_t *change)
 {
     const char *comma = ": ";
+    const char *key;
+    json_t *v;
 
     im->n++;
-    printf("%c %s %s%s%s", sign, kind, within ? within : "", within ? "/" : "", name_of(item));
-    for (void *i = json_object_iter((json_t *)(uintptr_t)change); i;
-         i = json_object_iter_next((json_t *)(uintptr_t)change, i)) {
-        printf("%s%s", comma, json_object_iter_key(i));
+    printf("%c %s %s%s%s", sign, l->kind, app ? app : "", app ? "/" : "", name_of(item));
+    json_object_foreach((json_t *)(uintptr_t)change, key, v) {
+        printf("%s%s", comma, key);
         comma = ", ";
     }
     printf("\n");
@@ -110,155 +122,85 @@ static json_t *change_of(const json_t *have, const json_t *want)
     return change;
 }
 
-/* Makes or changes one; its id in *ret_id (given), NULL in a dry run. parents: members that say
- * where it belongs. */
-static int import_item(struct import *im, const char *list, const char *kind, const char *within,
-                       const json_t *have, const json_t *want, json_t *parents, char **ret_id)
+/* Makes or changes one; its id is added to `own`, but for a new one in a dry run. parents: members
+ * that say where it belongs. */
+static int import_item(struct import *im, const struct level *l, const char *app,
+                       const json_t *have, const json_t *want, json_t *parents, json_t *own)
 {
     json_t *body = have ? change_of(have, want) : json_deep_copy(want);
     json_t *answer = NULL;
     int r = 0;
 
-    *ret_id = have ? strdup(id_of(have)) : NULL;
-    json_object_del(body, "functions");
-    json_object_del(body, "triggers");
+    json_object_del(body, l->children);
     if (json_object_size(body) > 0) {
-        tell(im, have ? '~' : '+', kind, within, want, have ? body : NULL);
+        tell(im, have ? '~' : '+', l, app, want, have ? body : NULL);
         json_object_update(body, have ? NULL : parents);
+        if (!have && !l->children) {
+            json_object_set_new(body, "type", json_string("http"));
+        }
         if (!im->dry_run) {
-            r = import_ask(im, have ? "PUT" : "POST", list, have ? id_of(have) : NULL, body,
+            r = import_ask(im, have ? "PUT" : "POST", l->list, have ? id_of(have) : NULL, body,
                            &answer);
         }
     }
-    if (r == 0 && answer && !have) {
-        *ret_id = strdup(id_of(answer) ? id_of(answer) : "");
+    if (l->id) {
+        json_object_set(own, l->id, json_object_get(have ? have : answer, "id"));
     }
     json_decref(answer);
     json_decref(body);
-    json_decref(parents);
     return r;
 }
 
-static int import_remove(struct import *im, const char *list, const char *kind, const char *within,
+static int import_remove(struct import *im, const struct level *l, const char *app,
                          const json_t *have)
 {
     json_t *answer;
 
-    tell(im, '-', kind, within, have, NULL);
-    return im->dry_run ? 0 : import_ask(im, "DELETE", list, id_of(have), NULL, &answer);
+    tell(im, '-', l, app, have, NULL);
+    return im->dry_run ? 0 : import_ask(im, "DELETE", l->list, id_of(have), NULL, &answer);
 }
 
-/* ---- what goes, first, so that its names and sources are free -------------------------------- */
-
-static int prune_triggers(struct import *im, const char *app, const json_t *have,
-                          const json_t *want)
+/* What goes, before what comes, so that its names and sources are free. app: whose items these are,
+ * NULL of apps. */
+static int prune(struct import *im, const struct level *l, const char *app, const json_t *have,
+                 const json_t *want)
 {
-    json_t *triggers = json_object_get(want, "triggers");
-    json_t *trigger;
+    json_t *item;
     size_t i;
     int r = 0;
 
-    json_array_foreach(json_object_get(have, "triggers"), i, trigger) {
-        if (r == 0 && !api_tree_find(triggers, name_of(trigger))) {
-            r = import_remove(im, "triggers", "trigger", app, trigger);
+    json_array_foreach(have, i, item) {
+        const json_t *wanted = api_tree_find(want, name_of(item));
+
+        if (r == 0 && !wanted) {
+            r = import_remove(im, l, app, item);
+        } else if (r == 0 && l->children) {
+            r = prune(im, l + 1, app ? app : name_of(item), json_object_get(item, l->children),
+                      json_object_get(wanted, l->children));
         }
     }
     return r;
 }
 
-static int prune_fns(struct import *im, const json_t *have, const json_t *want)
+/* What comes and changes. */
+static int import_list(struct import *im, const struct level *l, const char *app, json_t *parents,
+                       const json_t *have, const json_t *want)
 {
-    json_t *fns = json_object_get(want, "functions");
-    json_t *fn;
+    json_t *item;
     size_t i;
     int r = 0;
 
-    json_array_foreach(json_object_get(have, "functions"), i, fn) {
-        const json_t *wanted = api_tree_find(fns, name_of(fn));
+    json_array_foreach(want, i, item) {
+        const json_t *there = api_tree_find(have, name_of(item));
+        json_t *own = json_copy(parents);
 
-        if (r == 0) {
-            r = wanted ? prune_triggers(im, name_of(have), fn, wanted)
-                       : import_remove(im, "fns", "function", name_of(have), fn);
+        r = r < 0 ? r : import_item(im, l, app, there, item, parents, own);
+        if (r == 0 && l->children) {
+            r = import_list(im, l + 1, app ? app : name_of(item), own,
+                            json_object_get(there, l->children),
+                            json_object_get(item, l->children));
         }
-    }
-    return r;
-}
-
-static int prune_apps(struct import *im, const json_t *have, const json_t *want)
-{
-    json_t *app;
-    size_t i;
-    int r = 0;
-
-    json_array_foreach(have, i, app) {
-        const json_t *wanted = api_tree_find(want, name_of(app));
-
-        if (r == 0) {
-            r = wanted ? prune_fns(im, app, wanted) : import_remove(im, "apps", "app", NULL, app);
-        }
-    }
-    return r;
-}
-
-/* ---- what comes and changes ------------------------------------------------------------------ */
-
-static int import_triggers(struct import *im, const char *app, const char *app_id,
-                           const char *fn_id, const json_t *have, const json_t *want)
-{
-    json_t *trigger;
-    size_t i;
-    int r = 0;
-
-    json_array_foreach(json_object_get(want, "triggers"), i, trigger) {
-        const json_t *there = api_tree_find(json_object_get(have, "triggers"), name_of(trigger));
-        char *id = NULL;
-
-        if (r == 0) {
-            r = import_item(im, "triggers", "trigger", app, there, trigger,
-                            json_pack("{s:s*, s:s*, s:s}", "app_id", app_id, "fn_id", fn_id,
-                                      "type", "http"), &id);
-        }
-        free(id);
-    }
-    return r;
-}
-
-static int import_fns(struct import *im, const char *app_id, const json_t *have,
-                      const json_t *want)
-{
-    json_t *fn;
-    size_t i;
-    int r = 0;
-
-    json_array_foreach(json_object_get(want, "functions"), i, fn) {
-        const json_t *there = api_tree_find(json_object_get(have, "functions"), name_of(fn));
-        char *id = NULL;
-
-        if (r == 0) {
-            r = import_item(im, "fns", "function", name_of(want), there, fn,
-                            json_pack("{s:s*}", "app_id", app_id), &id);
-        }
-        r = r < 0 ? r : import_triggers(im, name_of(want), app_id, id, there, fn);
-        free(id);
-    }
-    return r;
-}
-
-static int import_apps(struct import *im, const json_t *have, const json_t *want)
-{
-    json_t *app;
-    size_t i;
-    int r = 0;
-
-    json_array_foreach(want, i, app) {
-        const json_t *there = api_tree_find(have, name_of(app));
-        char *id = NULL;
-
-        if (r == 0) {
-            r = import_item(im, "apps", "app", NULL, there, app, json_object(), &id);
-        }
-        r = r < 0 ? r : import_fns(im, id, there, app);
-        free(id);
+        json_decref(own);
     }
     return r;
 }
@@ -284,7 +226,7 @@ static int connect_api(const struct cli_options *o, struct fetch_client **ret, s
     return r;
 }
 
-static int api_export(const struct cli_options *o, int argc, char **argv)
+static int api_export(const struct cli_options *o, int n, char **apps)
 {
     struct fetch_client *client = NULL;
     struct fn_error e = ERR_INIT;
@@ -293,13 +235,13 @@ static int api_export(const struct cli_options *o, int argc, char **argv)
     int r = connect_api(o, &client, &e);
 
     r = r < 0 ? r : api_tree_of_node(client, &tree, &e);
-    for (int i = 0; i < argc && r == 0; i++) {
-        if (!api_tree_find(tree, argv[i])) {
-            r = err_set(&e, FN_E_NOT_FOUND, "there is no app %.200s", argv[i]);
+    for (int i = 0; i < n && r == 0; i++) {
+        if (!api_tree_find(tree, apps[i])) {
+            r = err_set(&e, FN_E_NOT_FOUND, "there is no app %.200s", apps[i]);
         }
     }
     if (r == 0) {
-        api_tree_keep(tree, argv, argc);
+        api_tree_keep(tree, apps, n);
         r = api_tree_print(tree, &out);
     }
     r = r < 0 ? say(&e) : cli_print_out(&out);
@@ -312,12 +254,13 @@ static int api_export(const struct cli_options *o, int argc, char **argv)
 static int import_tree(const struct cli_options *o, const json_t *want)
 {
     struct import im = { .dry_run = o->dry_run, .error = ERR_INIT };
-    json_t *have = NULL;
+    json_t *have = NULL, *nowhere = json_object();
     int r = connect_api(o, &im.client, &im.error);
 
     r = r < 0 ? r : api_tree_of_node(im.client, &have, &im.error);
-    r = r < 0 || !o->prune ? r : prune_apps(&im, have, want);
-    r = r < 0 ? r : import_apps(&im, have, want);
+    r = r < 0 || !o->prune ? r : prune(&im, levels, NULL, have, want);
+    r = r < 0 ? r : import_list(&im, levels, NULL, nowhere, have, want);
+    json_decref(nowhere);
     json_decref(have);
     fetch_client_destroy(im.client);
     if (r < 0) {
@@ -361,14 +304,15 @@ static int api_import(const struct cli_options *o, const char *path)
     return r;
 }
 
-int cli_api(const struct cli_options *o, int argc, char **argv)
+int cli_api(const struct cli_options *o)
 {
-    if (strcmp(argv[0], "export") == 0) {
-        return api_export(o, argc - 1, argv + 1);
+    if (strcmp(o->argv[0], "export") == 0) {
+        return api_export(o, o->argc - 1, o->argv + 1);
     }
-    if (strcmp(argv[0], "import") == 0 && argc == 2) {
-        return api_import(o, argv[1]);
+    if (strcmp(o->argv[0], "import") == 0 && o->argc == 2) {
+        return api_import(o, o->argv[1]);
     }
-    fprintf(stderr, "fnd: api, got %s; expected export [APP...], or import and a file\n", argv[0]);
+    fprintf(stderr, "fnd: api, got %s; expected export [APP...], or import and a file\n",
+            o->argv[0]);
     return EXIT_USAGE;
 }

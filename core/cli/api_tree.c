@@ -65,9 +65,14 @@ int api_ask(struct fetch_client *client, const char *method, const char *path, c
     return r;
 }
 
-static void drop_generated(json_t *item)
+/* What says nothing, and what only a node says, of one and of what belongs to it. */
+static void tidy(json_t *item)
 {
+    static const char *const members[] = { "triggers", "functions", "config", "annotations",
+                                           "syslog_url" };
     json_t *annotations = json_object_get(item, "annotations");
+    json_t *child;
+    size_t k;
 
     for (size_t i = 0; i < sizeof(generated) / sizeof(generated[0]); i++) {
         json_object_del(annotations, generated[i]);
@@ -75,17 +80,13 @@ static void drop_generated(json_t *item)
     for (size_t i = 0; i < sizeof(own_members) / sizeof(own_members[0]); i++) {
         json_object_del(item, own_members[i]);
     }
-}
-
-static void drop_empty(json_t *item)
-{
-    static const char *const members[] = { "config", "annotations", "syslog_url", "triggers",
-                                           "functions" };
-
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
         const json_t *v = json_object_get(item, members[i]);
         const char *text = json_string_value(v);
 
+        json_array_foreach(v, k, child) {
+            tidy(child);
+        }
         if ((v && !text && json_object_size(v) + json_array_size(v) == 0) || (text && !*text)) {
             json_object_del(item, members[i]);
         }
@@ -146,30 +147,19 @@ static void deal_triggers(json_t *fns, json_t *triggers)
         }
         json_object_set_new(fn, "triggers", own);
     }
-    json_array_foreach(triggers, k, trigger) {
-        drop_generated(trigger);
-        drop_empty(trigger);
-    }
 }
 
 static int fetch_app(struct fetch_client *client, json_t *app, struct fn_error *reterr)
 {
     json_t *triggers = json_array();
     json_t *fns = json_array();
-    json_t *fn;
-    size_t i;
     int r = fetch_of(client, "fns", app, fns, reterr);
 
     r = r < 0 ? r : fetch_of(client, "triggers", app, triggers, reterr);
     deal_triggers(fns, triggers);
     json_decref(triggers);
-    json_array_foreach(fns, i, fn) {
-        drop_generated(fn);
-        drop_empty(fn);
-    }
     json_object_set_new(app, "functions", fns);
-    drop_generated(app);
-    drop_empty(app);
+    tidy(app);
     return r;
 }
 
@@ -200,7 +190,6 @@ static json_t *item_of(int written, struct buf *text)
 
     buf_finish(text);
     json_object_del(item, "id");
-    drop_generated(item);
     return item;
 }
 
@@ -211,13 +200,10 @@ static json_t *tree_of_fn(const struct config_fn *f)
     json_t *triggers = json_array();
 
     for (uint32_t i = 0; i < f->n_triggers; i++) {
-        json_t *trigger = item_of(trigger_to_json(&f->triggers[i].trigger, &text), &text);
-
-        drop_empty(trigger);
-        json_array_append_new(triggers, trigger);
+        json_array_append_new(triggers, item_of(trigger_to_json(&f->triggers[i].trigger, &text),
+                                                &text));
     }
     json_object_set_new(fn, "triggers", triggers);
-    drop_empty(fn);
     return fn;
 }
 
@@ -234,7 +220,7 @@ json_t *api_tree_of_file(const struct config *c)
             json_array_append_new(fns, tree_of_fn(&c->apps[i].fns[k]));
         }
         json_object_set_new(app, "functions", fns);
-        drop_empty(app);
+        tidy(app);
         json_array_append_new(apps, app);
     }
     return apps;

@@ -62,15 +62,25 @@ int cli_ask_status(const struct cli_options *o, const char *method, const char *
     return r;
 }
 
+const char *cli_text(const json_t *o, const char *key, const char *other)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : other;
+}
+
+long long cli_number(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
 int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret)
 {
     int status = 0;
     int r = cli_ask_status(o, method, path, TIMEOUT_MS, &status, ret);
-    json_t *message = json_object_get(*ret, "message");
 
     if (r == EXIT_OK && status >= 300) {
-        fprintf(stderr, "fnd: %s\n",
-                json_is_string(message) ? json_string_value(message) : "the node refused");
+        fprintf(stderr, "fnd: %s\n", cli_text(*ret, "message", "the node refused"));
         json_decref(*ret);
         *ret = NULL;
         r = EXIT_UNAVAILABLE;
@@ -93,4 +103,20 @@ int cli_print_json(const json_t *root)
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     return cli_written(EXIT_OK);
+}
+
+int cli_show(const struct cli_options *o, const char *method, const char *path,
+             void (*print)(const json_t *root))
+{
+    json_t *root;
+    int r = cli_ask(o, method, path, &root);
+
+    if (r == EXIT_OK && o->json) {
+        r = cli_print_json(root);
+    } else if (r == EXIT_OK) {
+        print(root);
+        r = cli_written(EXIT_OK);
+    }
+    json_decref(root);
+    return r;
 }

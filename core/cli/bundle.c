@@ -88,8 +88,8 @@ static void print_status(const char *socket, int *ret_pid, int *ret_port)
         root = json_loadb(body.data, body.len, 0, NULL);
         cli_print_json(root);
     }
-    *ret_pid = (int)json_integer_value(json_object_get(root, "pid"));
-    *ret_port = (int)json_integer_value(json_object_get(root, "port"));
+    *ret_pid = (int)cli_number(root, "pid");
+    *ret_port = (int)cli_number(root, "port");
     json_decref(root);
     buf_finish(&body);
 }
@@ -183,7 +183,7 @@ static void print_node(const struct cli_options *o, const struct config *c)
     print_log(c);
 }
 
-int cli_bundle(const struct cli_options *o, int argc, char **argv)
+int cli_bundle(const struct cli_options *o)
 {
     struct conf_problems p;
     struct config *c = NULL;
@@ -191,8 +191,6 @@ int cli_bundle(const struct cli_options *o, int argc, char **argv)
     time_t t = time(NULL);
     struct tm tm;
 
-    (void)argc;
-    (void)argv;
     strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
     printf("fnd bundle of %s\nfnd %s, plugin ABI %d.%d\n", now, FND_VERSION, FN_ABI_MAJOR,
            FN_ABI_MINOR);

@@ -317,18 +317,17 @@ static int issue_all(const char *dir, int n, char **operands)
     return cli_written(r);
 }
 
-int cli_certs(const struct cli_options *o, int argc, char **argv)
+int cli_certs(const struct cli_options *o)
 {
-    (void)o;
-    if (strcmp(argv[0], "demo") == 0 && argc == 2) {
-        return demo(argv[1]);
+    if (strcmp(o->argv[0], "demo") == 0 && o->argc == 2) {
+        return demo(o->argv[1]);
     }
-    if (strcmp(argv[0], "issue") == 0 && argc > 2) {
-        return issue_all(argv[1], argc - 2, argv + 2);
+    if (strcmp(o->argv[0], "issue") == 0 && o->argc > 2) {
+        return issue_all(o->argv[1], o->argc - 2, o->argv + 2);
     }
     fprintf(stderr,
             "fnd: certs, got \"%.64s\" with %d operands; expected demo DIRECTORY, or issue "
             "DIRECTORY NAME[,HOST...]...\n",
-            argv[0], argc - 1);
+            o->argv[0], o->argc - 1);
     return EXIT_USAGE;
 }

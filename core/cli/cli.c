@@ -106,15 +106,13 @@ static void print_welcome(const struct config *c)
     fflush(stdout);
 }
 
-static int cli_run(const struct cli_options *o, int argc, char **argv)
+static int cli_run(const struct cli_options *o)
 {
     struct start start = o->start;
     struct conf_problems p;
     struct config *c = NULL;
     int r = EXIT_CONFIG;
 
-    (void)argc;
-    (void)argv;
     conf_problems_init(&p);
     p.strict = start.strict;
     config_load(start.config_path, environ, &c, &p);
@@ -247,7 +245,7 @@ static int take_rules(struct plugin_host *h, const struct cli_options *o)
     return r;
 }
 
-static int plugins(const struct cli_options *o, int n, char **paths)
+static int plugins(const struct cli_options *o)
 {
     struct plugin_host *h = plugin_host_create(NULL);
     struct buf out = BUF_INIT(0);
@@ -261,10 +259,11 @@ static int plugins(const struct cli_options *o, int n, char **paths)
     }
     crash_install();
     r = take_rules(h, o);
-    for (int i = 0; i < n && r == EXIT_OK; i++) {
-        bool dir = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
+    for (int i = 0; i < o->argc && r == EXIT_OK; i++) {
+        const char *path = o->argv[i];
+        bool dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 
-        good = (dir ? list_directory(h, paths[i], &l) : list_file(h, paths[i], &l)) && good;
+        good = (dir ? list_directory(h, path, &l) : list_file(h, path, &l)) && good;
     }
     r = r == EXIT_OK ? cli_print_out(&out) : r;
     buf_finish(&out);
@@ -274,23 +273,8 @@ static int plugins(const struct cli_options *o, int n, char **paths)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-enum flag {
-    FLAG_CONFIG = 'c',
-    FLAG_STRICT = 's',
-    FLAG_REFERENCE = 'r',
-    FLAG_MARKDOWN = 'm',
-    FLAG_SOCKET = 'S',
-    FLAG_JSON = 'j',
-    FLAG_SUPERVISE = 'p',
-    FLAG_FORCE = 'F',
-    FLAG_FOLLOW = 'f',
-    FLAG_GROUP = 'g',
-    FLAG_AT_MOST = 'n',
-    FLAG_URL = 'u',
-    FLAG_DRY_RUN = 'd',
-    FLAG_PRUNE = 'P',
-    FLAG_HELP = 'h'
-};
+#define FLAG_CONFIG 'c'
+#define FLAG_HELP   'h'
 
 /* The first that is none, or NULL. getopt_long() takes "--supervis" for "--supervise". */
 static const char *unknown_option(int argc, char **argv, const struct option *options)
@@ -310,31 +294,58 @@ static const char *unknown_option(int argc, char **argv, const struct option *op
     return NULL;
 }
 
-/* Options of a command, as letters of enum flag. */
+/* Where each stands in struct cli_options: a text, or a bool of those without an argument. */
+#define TEXT(name, flag, field)                                                                    \
+    { { name, required_argument, NULL, flag }, offsetof(struct cli_options, field) }
+#define BOOL(name, flag, field)                                                                    \
+    { { name, no_argument, NULL, flag }, offsetof(struct cli_options, field) }
+static const struct flag_row {
+    struct option option;
+    size_t at;
+} flags[] = {
+    TEXT("config", FLAG_CONFIG, start.config_path),
+    BOOL("strict", 's', start.strict),
+    BOOL("reference", 'r', reference),
+    BOOL("markdown", 'm', markdown),
+    TEXT("socket", 'S', socket),
+    BOOL("supervise", 'p', supervise),
+    BOOL("json", 'j', json),
+    BOOL("force", 'F', force),
+    BOOL("follow", 'f', follow),
+    TEXT("group", 'g', group),
+    TEXT("at-most", 'n', at_most),
+    TEXT("url", 'u', url),
+    BOOL("dry-run", 'd', dry_run),
+    BOOL("prune", 'P', prune),
+    { { "help", no_argument, NULL, FLAG_HELP }, 0 },
+};
+#define FLAGS (sizeof(flags) / sizeof(flags[0]))
+
+static void take_flag(int letter, struct cli_options *o)
+{
+    for (size_t i = 0; i < FLAGS; i++) {
+        void *field = (char *)o + flags[i].at;
+
+        if (flags[i].option.val == letter && flags[i].option.has_arg) {
+            *(const char **)field = optarg;
+        } else if (flags[i].option.val == letter) {
+            *(bool *)field = true;
+        }
+    }
+}
+
+/* Options of a command, as letters of flags[]. */
 static int parse(int argc, char **argv, const char *allowed, struct cli_options *o)
 {
-    static const struct option options[] = {
-        { "config", required_argument, NULL, FLAG_CONFIG },
-        { "strict", no_argument, NULL, FLAG_STRICT },
-        { "reference", no_argument, NULL, FLAG_REFERENCE },
-        { "markdown", no_argument, NULL, FLAG_MARKDOWN },
-        { "socket", required_argument, NULL, FLAG_SOCKET },
-        { "supervise", no_argument, NULL, FLAG_SUPERVISE },
-        { "json", no_argument, NULL, FLAG_JSON },
-        { "force", no_argument, NULL, FLAG_FORCE },
-        { "follow", no_argument, NULL, FLAG_FOLLOW },
-        { "group", required_argument, NULL, FLAG_GROUP },
-        { "at-most", required_argument, NULL, FLAG_AT_MOST },
-        { "url", required_argument, NULL, FLAG_URL },
-        { "dry-run", no_argument, NULL, FLAG_DRY_RUN },
-        { "prune", no_argument, NULL, FLAG_PRUNE },
-        { "help", no_argument, NULL, FLAG_HELP },
-        { NULL, 0, NULL, 0 },
-    };
     static char self[] = "fnd"; /* what getopt_long() calls us */
-    const char *unknown = unknown_option(argc, argv, options);
+    struct option options[FLAGS + 1] = { { 0 } };
+    const char *unknown;
     int c;
 
+    for (size_t i = 0; i < FLAGS; i++) {
+        options[i] = flags[i].option;
+    }
+    unknown = unknown_option(argc, argv, options);
     argv[0] = self;
     if (unknown) {
         fprintf(stderr, "fnd: no such option: %s\n", unknown);
@@ -348,72 +359,30 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         if (c == '?' || !strchr(allowed, c)) {
             return usage(c == '?' ? NULL : "this command has no such option");
         }
-        if (c == FLAG_CONFIG) {
-            o->start.config_path = optarg;
-        } else if (c == FLAG_STRICT) {
-            o->start.strict = true;
-        } else if (c == FLAG_REFERENCE) {
-            o->reference = true;
-        } else if (c == FLAG_SOCKET) {
-            o->socket = optarg;
-        } else if (c == FLAG_SUPERVISE) {
-            o->supervise = true;
-        } else if (c == FLAG_JSON) {
-            o->json = true;
-        } else if (c == FLAG_FORCE) {
-            o->force = true;
-        } else if (c == FLAG_FOLLOW) {
-            o->follow = true;
-        } else if (c == FLAG_GROUP) {
-            o->group = optarg;
-        } else if (c == FLAG_URL) {
-            o->url = optarg;
-        } else if (c == FLAG_DRY_RUN) {
-            o->dry_run = true;
-        } else if (c == FLAG_PRUNE) {
-            o->prune = true;
-        } else if (c == FLAG_AT_MOST) {
-            o->at_most = optarg;
-        } else {
-            o->markdown = true;
-        }
+        take_flag(c, o);
     }
     return EXIT_OK;
 }
 
-static int version(void)
+static int run_version(const struct cli_options *o)
 {
+    (void)o;
     printf("fnd %s, plugin ABI %d.%d\n", FND_VERSION, FN_ABI_MAJOR, FN_ABI_MINOR);
     return cli_written(EXIT_OK);
 }
 
-static int run_check(const struct cli_options *o, int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    return cli_check(o);
-}
-
-static int run_version(const struct cli_options *o, int argc, char **argv)
-{
-    (void)o;
-    (void)argc;
-    (void)argv;
-    return version();
-}
-
 struct command {
     const char *name;
-    const char *allowed; /* letters of enum flag */
+    const char *allowed; /* letters of flags[] */
     int operands_min, operands_max;
     const char *operands; /* what they are */
-    int (*run)(const struct cli_options *o, int argc, char **argv);
+    int (*run)(const struct cli_options *o);
 };
 
 static const struct command commands[] = {
     { "run", "csp", 0, 0, NULL, cli_run },
     { "init", "", 1, 2, "api, full, lb, npm or runner, and a new file", cli_init },
-    { "check", "csr", 0, 0, NULL, run_check },
+    { "check", "csr", 0, 0, NULL, cli_check },
     { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },
     { "top", "cS", 0, 0, NULL, cli_top },
@@ -481,21 +450,21 @@ int cli_main(int argc, char **argv)
     c = find_command(argv[1]);
     if (!c) {
         if (strcmp(argv[1], "--version") == 0) {
-            return version();
+            return run_version(&o);
         }
         return no_such(argv[1]);
     }
     if (parse(argc - 1, argv + 1, c->allowed, &o) != EXIT_OK) {
         return EXIT_USAGE;
     }
-    argc -= optind + 1;
-    argv += optind + 1;
-    if (argc > c->operands_max) {
-        return too_many(c, argv[c->operands_max]);
+    o.argc = argc - (optind + 1);
+    o.argv = argv + optind + 1;
+    if (o.argc > c->operands_max) {
+        return too_many(c, o.argv[c->operands_max]);
     }
-    if (argc < c->operands_min) {
+    if (o.argc < c->operands_min) {
         fprintf(stderr, "fnd: %s is missing\n", c->operands);
         return usage(NULL);
     }
-    return c->run(&o, argc, argv);
+    return c->run(&o);
 }

@@ -53,17 +53,16 @@ static FILE *create_file(const char *path)
     return out;
 }
 
-int cli_init(const struct cli_options *o, int argc, char **argv)
+int cli_init(const struct cli_options *o)
 {
-    const struct beginning *b = find_beginning(argv[0]);
-    const char *path = argc > 1 ? argv[1] : NULL;
+    const struct beginning *b = find_beginning(o->argv[0]);
+    const char *path = o->argc > 1 ? o->argv[1] : NULL;
     FILE *out;
     bool good;
 
-    (void)o;
     if (!b) {
         fprintf(stderr, "fnd: init, got %s; expected api, full, lb, npm or runner\n",
-                conf_quote(argv[0]));
+                conf_quote(o->argv[0]));
         return EXIT_USAGE;
     }
     out = path ? create_file(path) : stdout;

@@ -13,23 +13,22 @@ struct column {
     const char *key; /* "age_ms" is written as a span */
 };
 
-static const struct column call_columns[] = {
-    { "CALL", "call_id" },   { "SIDE", "side" }, { "STATE", "state" },
-    { "AGE", "age_ms" },     { "AT", "at" },     { "FUNCTION", "fn_id" },
-    { "APP", "app_id" },     { "WAITS FOR", "waits_for" },
-};
-static const struct column container_columns[] = {
-    { "CONTAINER", "container_id" }, { "STATE", "state" }, { "AGE", "age_ms" },
-    { "FUNCTION", "fn_id" },         { "APP", "app_id" },  { "CALL", "call_id" },
-    { "IMAGE", "image" },            { "WAITS FOR", "waits_for" },
-};
-static const struct column peer_columns[] = {
-    { "PEER", "address" },
-    { "STATE", "state" },
-    { "SINCE", "age_ms" },
-    { "WAITS FOR", "waits_for" },
-    { "WHY", "why" },
-    { "LABELS", "labels" },
+static const struct list {
+    const char *name;
+    const char *none; /* what an empty list means to whoever asked */
+    struct column columns[COLUMNS_MAX]; /* title NULL ends */
+} lists[] = {
+    { "calls", "",
+      { { "CALL", "call_id" }, { "SIDE", "side" }, { "STATE", "state" }, { "AGE", "age_ms" },
+        { "AT", "at" }, { "FUNCTION", "fn_id" }, { "APP", "app_id" },
+        { "WAITS FOR", "waits_for" } } },
+    { "containers", "",
+      { { "CONTAINER", "container_id" }, { "STATE", "state" }, { "AGE", "age_ms" },
+        { "FUNCTION", "fn_id" }, { "APP", "app_id" }, { "CALL", "call_id" }, { "IMAGE", "image" },
+        { "WAITS FOR", "waits_for" } } },
+    { "peers", ": this node connects to no other one",
+      { { "PEER", "address" }, { "STATE", "state" }, { "SINCE", "age_ms" },
+        { "WAITS FOR", "waits_for" }, { "WHY", "why" }, { "LABELS", "labels" } } },
 };
 
 const char *cli_span(long long ms, char ret[CLI_CELL_MAX])
@@ -71,118 +70,93 @@ static const char *cell(const json_t *row, const char *key, char ret[CLI_CELL_MA
     return json_is_string(v) ? cli_plain(json_string_value(v), ret) : "-";
 }
 
-static void print_line(const struct column *columns, size_t n, const int *widths, const json_t *row)
+/* Of a row, or of NULL the title. */
+static const char *cell_or_title(const struct column *c, const json_t *row,
+                                 char ret[CLI_CELL_MAX])
 {
-    char text[CLI_CELL_MAX];
-
-    for (size_t i = 0; i < n; i++) {
-        const char *s = row ? cell(row, columns[i].key, text) : columns[i].title;
-
-        if (i + 1 < n) {
-            printf("%-*s  ", widths[i], s);
-        } else {
-            printf("%s\n", s);
-        }
-    }
+    return row ? cell(row, c->key, ret) : c->title;
 }
 
-static void print_rows(const json_t *rows, const struct column *columns, size_t n)
+static uint32_t columns_of(const struct list *l)
 {
-    int widths[COLUMNS_MAX];
-    char text[CLI_CELL_MAX];
-    json_t *row;
-    size_t k;
+    uint32_t n = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        widths[i] = (int)strlen(columns[i].title);
-        json_array_foreach((json_t *)(uintptr_t)rows, k, row)
-        {
-            int len = (int)strlen(cell(row, columns[i].key, text));
+    while (n < COLUMNS_MAX && l->columns[n].title) {
+        n++;
+    }
+    return n;
+}
+
+/* The first line has no row. */
+static void print_rows(const struct list *l, const json_t *rows)
+{
+    const size_t lines = json_array_size(rows) + 1;
+    const uint32_t n = columns_of(l);
+    int widths[COLUMNS_MAX] = { 0 };
+    char text[CLI_CELL_MAX];
+
+    for (size_t k = 0; k < lines; k++) {
+        for (uint32_t i = 0; i < n; i++) {
+            const json_t *row = k ? json_array_get(rows, k - 1) : NULL;
+            int len = (int)strlen(cell_or_title(&l->columns[i], row, text));
 
             widths[i] = len > widths[i] ? len : widths[i];
         }
     }
-    print_line(columns, n, widths, NULL);
-    json_array_foreach((json_t *)(uintptr_t)rows, k, row)
-    {
-        print_line(columns, n, widths, row);
+    widths[n - 1] = 0;
+    for (size_t k = 0; k < lines; k++) {
+        for (uint32_t i = 0; i < n; i++) {
+            const json_t *row = k ? json_array_get(rows, k - 1) : NULL;
+
+            printf("%-*s%s", widths[i], cell_or_title(&l->columns[i], row, text),
+                   i + 1 < n ? "  " : "\n");
+        }
     }
 }
 
-/* none: what an empty list means to whoever asked. */
-static void print_answer(const json_t *root, const char *name, const char *none,
-                         const struct column *columns, size_t n)
+/* The answer has the list's name. */
+static void lists_print(const json_t *root)
 {
-    const json_t *rows = json_object_get(root, name);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        const json_t *rows = json_object_get(root, lists[i].name);
 
-    if (json_array_size(rows) == 0) {
-        printf("no %s%s\n", name, none);
-        return;
+        if (rows && json_array_size(rows) == 0) {
+            printf("no %s%s\n", lists[i].name, lists[i].none);
+        } else if (rows) {
+            print_rows(&lists[i], rows);
+        }
     }
-    print_rows(rows, columns, n);
     if (json_is_true(json_object_get(root, "more"))) {
         printf("and more: --at-most, up to %d\n", ROWS_MAX);
     }
 }
 
-static int check_at_most(const char *text)
+static int show_list(const struct cli_options *o, const char *name)
 {
+    const char *most = o->at_most;
     char *end = NULL;
-    unsigned long n = text ? strtoul(text, &end, 10) : 1;
-
-    if (!text || (text[0] >= '0' && text[0] <= '9' && !*end && n >= 1 && n <= ROWS_MAX)) {
-        return EXIT_OK;
-    }
-    fprintf(stderr, "fnd: --at-most, got %s; expected 1 to %d\n", conf_quote(text), ROWS_MAX);
-    return EXIT_USAGE;
-}
-
-static int list(const struct cli_options *o, const char *name, const char *none,
-                const struct column *columns, size_t n)
-{
-    json_t *root;
+    unsigned long n = most ? strtoul(most, &end, 10) : 1;
     char path[64];
-    int r;
 
-    if (check_at_most(o->at_most) != EXIT_OK) {
+    if (most && (most[0] < '0' || most[0] > '9' || *end || n < 1 || n > ROWS_MAX)) {
+        fprintf(stderr, "fnd: --at-most, got %s; expected 1 to %d\n", conf_quote(most), ROWS_MAX);
         return EXIT_USAGE;
     }
-    snprintf(path, sizeof(path), "/%s%s%.16s", name, o->at_most ? "?limit=" : "",
-             o->at_most ? o->at_most : "");
-    r = cli_ask(o, "GET", path, &root);
-    if (r != EXIT_OK) {
-        return r;
-    }
-    if (o->json) {
-        r = cli_print_json(root);
-    } else {
-        print_answer(root, name, none, columns, n);
-        r = cli_written(EXIT_OK);
-    }
-    json_decref(root);
-    return r;
+    snprintf(path, sizeof(path), "/%s%s%.16s", name, most ? "?limit=" : "", most ? most : "");
+    return cli_show(o, "GET", path, lists_print);
 }
 
-#define LIST(o, name, none, columns)                                                               \
-    list(o, name, none, columns, sizeof(columns) / sizeof((columns)[0]))
-
-int cli_calls(const struct cli_options *o, int argc, char **argv)
+int cli_calls(const struct cli_options *o)
 {
-    (void)argc;
-    (void)argv;
-    return LIST(o, "calls", "", call_columns);
+    return show_list(o, "calls");
 }
 
-int cli_containers(const struct cli_options *o, int argc, char **argv)
+int cli_containers(const struct cli_options *o)
 {
-    (void)argc;
-    (void)argv;
-    return LIST(o, "containers", "", container_columns);
+    return show_list(o, "containers");
 }
 
-int cli_peers(const struct cli_options *o, int argc, char **argv)
+int cli_peers(const struct cli_options *o)
 {
-    (void)argc;
-    (void)argv;
-    return LIST(o, "peers", ": this node connects to no other one", peer_columns);
+    return show_list(o, "peers");
 }

@@ -34,14 +34,12 @@ struct log_view {
 
 static const char *row_text(const json_t *row, const char *key)
 {
-    const char *s = json_string_value(json_object_get(row, key));
-
-    return s ? s : "";
+    return cli_text(row, key, "");
 }
 
 static long long row_time(const json_t *row)
 {
-    return (long long)json_integer_value(json_object_get(row, "time_ms"));
+    return cli_number(row, "time_ms");
 }
 
 /* A terminal obeys control characters, and functions choose them. */
@@ -225,19 +223,18 @@ static bool take_most(const struct cli_options *o, uint32_t *ret)
     return !o->at_most || (*end == '\0' && end != o->at_most && n <= LINES_MAX);
 }
 
-int cli_logs(const struct cli_options *o, int argc, char **argv)
+int cli_logs(const struct cli_options *o)
 {
-    struct log_view v = { .o = o, .what = argv[0], .part = BUF_INIT(ROW_MAX) };
+    struct log_view v = { .o = o, .what = o->argv[0], .part = BUF_INIT(ROW_MAX) };
     int r;
 
-    (void)argc;
     if (!take_most(o, &v.most)) {
         fprintf(stderr, "fnd: -n, got \"%.32s\"; expected 0 to %u lines\n", o->at_most, LINES_MAX);
         return EXIT_USAGE;
     }
-    if (!argv[0][0] || argv[0][strspn(argv[0], NAME_CHARS)] || strlen(argv[0]) > 511) {
+    if (!v.what[0] || v.what[strspn(v.what, NAME_CHARS)] || strlen(v.what) > 511) {
         fprintf(stderr, "fnd: function, got \"%.64s\"; expected APP/FUNCTION or a function's id\n",
-                argv[0]);
+                v.what);
         return EXIT_USAGE;
     }
     v.rows = calloc(2 * v.most + SPARE, sizeof(*v.rows));

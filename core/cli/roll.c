@@ -44,14 +44,7 @@ static int64_t roll_now_s(void)
 
 static const char *roll_text(const json_t *o, const char *key)
 {
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "";
-}
-
-static long long number(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
+    return cli_text(o, key, "");
 }
 
 static const json_t *roll_find(const json_t *list, const char *key, const char *value,
@@ -110,7 +103,8 @@ static bool is_whole(const json_t *root, const char *group)
     json_t *o;
     size_t i;
 
-    if (!g || number(g, "asked") > 0 || number(g, "active_mb") < number(g, "desired_mb")) {
+    if (!g || cli_number(g, "asked") > 0 ||
+        cli_number(g, "active_mb") < cli_number(g, "desired_mb")) {
         return false;
     }
     json_array_foreach(json_object_get(root, "runners"), i, o)

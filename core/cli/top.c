@@ -361,15 +361,13 @@ static int connect_page(const json_t *page, struct fetch_client **ret, struct fn
     return r < 0 ? r : fetch_client_set_token(*ret, token);
 }
 
-int cli_top(const struct cli_options *o, int argc, char **argv)
+int cli_top(const struct cli_options *o)
 {
     struct top t = { .view = views };
     struct fn_error e = ERR_INIT;
     json_t *page = NULL;
     int r;
 
-    (void)argc;
-    (void)argv;
     if (!isatty(STDOUT_FILENO)) {
         fprintf(stderr, "fnd: top needs a terminal; programs read fnd status --json\n");
         return EXIT_USAGE;
