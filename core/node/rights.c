@@ -4,6 +4,7 @@
 
 #include <admin/admin.h>
 #include <base/addr.h>
+#include <base/arena.h>
 #include <base/buf.h>
 #include <base/log.h>
 #include <http/server.h>
@@ -19,7 +20,6 @@
 
 #define PORTS_OF_ROOT 1024
 #define PATHS_MAX     80u /* process.writable has at most 64 */
-#define PATHS_BYTES   8192
 
 static bool is_strict(const struct harden_plan *p)
 {
@@ -39,39 +39,35 @@ static void add_port(const char *listen, struct harden_plan *p)
 /* ---- where a strict node writes -------------------------------------------------------------- */
 
 struct writable {
+    struct arena arena; /* of paths that were made here */
     const char *list[PATHS_MAX]; /* NULL ends */
-    char paths[PATHS_BYTES];         /* that were made here */
-    size_t paths_len;
+    uint32_t n;
 };
 
-static void writable_add_path(struct writable *w, uint32_t *n, const char *path)
+static void writable_add_path(struct writable *w, const char *path)
 {
-    if (path && *path && *n < PATHS_MAX - 1) {
-        w->list[(*n)++] = path;
+    if (path && *path && w->n < PATHS_MAX - 1) {
+        w->list[w->n++] = path;
     }
 }
 
-static void writable_add_dir_of(struct writable *w, uint32_t *n, const char *file)
+static void writable_add_dir_of(struct writable *w, const char *file)
 {
     const char *slash = file ? strrchr(file, '/') : NULL;
-    size_t len = slash == file ? 1 : slash ? (size_t)(slash - file) : 1;
-    char *dir = w->paths + w->paths_len;
 
-    if (!file || len + 1 > sizeof(w->paths) - w->paths_len) {
-        return;
+    if (slash && slash > file) {
+        writable_add_path(w, arena_strndup(&w->arena, file, (size_t)(slash - file)));
+    } else if (file) {
+        writable_add_path(w, slash ? "/" : ".");
     }
-    memcpy(dir, slash ? file : ".", len);
-    dir[len] = '\0';
-    w->paths_len += len + 1;
-    writable_add_path(w, n, dir);
 }
 
-static void add_unix(struct writable *w, uint32_t *n, const char *listen)
+static void add_unix(struct writable *w, const char *listen)
 {
     struct addr a;
 
     if (addr_parse(listen, &a) == 0 && a.path) {
-        writable_add_dir_of(w, n, a.path);
+        writable_add_dir_of(w, a.path);
     }
 }
 
@@ -81,15 +77,15 @@ static void make_dir(const char *dir)
     (void)mkdir(dir, 0700);
 }
 
-static void add_admin(const struct config *c, struct writable *w, uint32_t *n)
+static void add_admin(const struct config *c, struct writable *w)
 {
     char path[ADMIN_PATH_MAX + 1];
     struct fn_error e = ERR_INIT;
 
     /* Another port is another name in the same folder. */
     if (admin_socket_path(c->admin, c->http->listen, 1, path, &e) == 0) {
-        writable_add_dir_of(w, n, path);
-        make_dir(w->list[*n - 1]);
+        writable_add_dir_of(w, path);
+        make_dir(w->list[w->n - 1]);
     }
 }
 
@@ -97,30 +93,27 @@ static void find_writable(const struct config *c, struct writable *w)
 {
     const char *tmp = getenv("TMPDIR");
     bool to_file = strncmp(c->log->dest, "file://", 7) == 0;
-    uint32_t n = 0;
 
-    w->paths_len = 0;
-    writable_add_path(w, &n, "/dev/null");
-    writable_add_path(w, &n, AWAKE_DEVICE);
-    writable_add_path(w, &n, tmp ? tmp : "/tmp");
-    writable_add_dir_of(w, &n, to_file ? c->log->dest + 7 : NULL);
-    add_unix(w, &n, c->http->listen);
-    add_unix(w, &n, c->grpc->listen);
-    add_admin(c, w, &n);
+    writable_add_path(w, "/dev/null");
+    writable_add_path(w, AWAKE_DEVICE);
+    writable_add_path(w, tmp ? tmp : "/tmp");
+    writable_add_dir_of(w, to_file ? c->log->dest + 7 : NULL);
+    add_unix(w, c->http->listen);
+    add_unix(w, c->grpc->listen);
+    add_admin(c, w);
     for (int i = 0; i < SIDES_N; i++) {
         const char *file = config_has(c, (enum config_side)i) && node_sides[i]->keeps
                                ? node_sides[i]->keeps(c)
                                : NULL;
 
         if (file) {
-            writable_add_dir_of(w, &n, file);
-            make_dir(w->list[n - 1]);
+            writable_add_dir_of(w, file);
+            make_dir(w->list[w->n - 1]);
         }
     }
     for (uint64_t i = 0; i < c->process->writable.n; i++) {
-        writable_add_path(w, &n, c->process->writable.items[i]);
+        writable_add_path(w, c->process->writable.items[i]);
     }
-    w->list[n] = NULL;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -153,17 +146,20 @@ struct harden_plan rights_plan(const struct config *c)
 int rights_give_up(const struct config *c, struct harden_report *ret, struct fn_error *reterr)
 {
     struct harden_plan plan = rights_plan(c);
-    struct writable w;
+    struct writable w = { .n = 0 };
     int err = harden_user(&plan, ret, reterr);
 
     if (err < 0) {
         return err;
     }
+    arena_init(&w.arena, 0);
     if (is_strict(&plan) && plan.may == 0) {
         find_writable(c, &w); /* as this user, who makes some of it */
         plan.writable = w.list;
     }
-    return harden_apply(&plan, ret, reterr);
+    err = harden_apply(&plan, ret, reterr);
+    arena_finish(&w.arena);
+    return err;
 }
 
 /* ---- what operators see ---------------------------------------------------------------------- */
@@ -199,24 +195,29 @@ json_t *rights_json(const struct harden_report *report)
                      missing);
 }
 
+static void rights_join(const json_t *list, struct buf *out)
+{
+    const json_t *word;
+    size_t i;
+
+    json_array_foreach (list, i, word) {
+        buf_printf(out, "%s%s", i ? " " : "", json_string_value(word));
+    }
+}
+
 void rights_tell(const struct harden_report *report)
 {
     struct buf caps = BUF_INIT(1024), applied = BUF_INIT(256), missing = BUF_INIT(2048);
+    json_t *all = rights_json(report);
+    const char *step;
+    json_t *why;
 
-    for (uint32_t i = 0; i < 64; i++) {
-        if (report->capabilities >> i & 1 && harden_capability_name(i)) {
-            buf_printf(&caps, "%s%s", caps.len ? " " : "", harden_capability_name(i));
-        }
+    rights_join(json_object_get(all, "capabilities"), &caps);
+    rights_join(json_object_get(all, "applied"), &applied);
+    json_object_foreach (json_object_get(all, "missing"), step, why) {
+        buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", step, json_string_value(why));
     }
-    for (int s = 0; s < HARDEN_STEPS_N; s++) {
-        const char *name = harden_step_name((enum harden_step)s);
-
-        if (report->steps[s].applied) {
-            buf_printf(&applied, "%s%s", applied.len ? " " : "", name);
-        } else {
-            buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", name, report->steps[s].why);
-        }
-    }
+    json_decref(all);
     log_info("rights dropped", "hardening", report->mode, "uid", log_num(report->uid),
              "capabilities", caps.len ? buf_text(&caps) : "none", "applied",
              applied.len ? buf_text(&applied) : "none", "missing",

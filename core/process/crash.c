@@ -133,6 +133,17 @@ static void crash_put(const char *text)
     }
 }
 
+/* Several texts; NULL is nothing. */
+static void put_texts(const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        crash_put(texts[i]);
+    }
+}
+
+#define TEXTS(...) (const char *const[]){ __VA_ARGS__ }
+#define PUT(...)   put_texts(TEXTS(__VA_ARGS__), sizeof(TEXTS(__VA_ARGS__)) / sizeof(char *))
+
 static void put_number(uint64_t n, uint32_t base)
 {
     char digits[24];
@@ -143,8 +154,7 @@ static void put_number(uint64_t n, uint32_t base)
         digits[--at] = "0123456789abcdef"[n % base];
         n /= base;
     } while (n);
-    crash_put(base == 16 ? "0x" : "");
-    crash_put(digits + at);
+    PUT(base == 16 ? "0x" : "", digits + at);
 }
 
 static void put_place(uintptr_t address)
@@ -156,9 +166,7 @@ static void put_place(uintptr_t address)
         const struct segment *s = &k->segments[i];
 
         if (address >= s->from && address < s->to) {
-            crash_put(" (");
-            crash_put(s->path);
-            crash_put("+");
+            PUT(" (", s->path, "+");
             put_number(address - s->base, 16);
             crash_put(")");
             return;
@@ -185,13 +193,7 @@ static void put_last(void)
         crash_put("; none was called on it before\n");
         return;
     }
-    crash_put("; the last plugin call on it was ");
-    crash_put(last.name);
-    crash_put(" (");
-    crash_put(last.kind);
-    crash_put("), ");
-    crash_put(last.method);
-    crash_put("()");
+    PUT("; the last plugin call on it was ", last.name, " (", last.kind, "), ", last.method, "()");
     if (last.for_ns > 0) {
         crash_put(", which had returned some ");
         put_number((uint64_t)last.for_ns / 1000, 10);
@@ -209,34 +211,18 @@ static void put_plugin(void)
         put_last();
         return;
     }
-    crash_put("  plugin: ");
-    crash_put(plugin_name(c->plugin));
-    crash_put(" (");
-    crash_put(plugin_factory(c->plugin)->kind);
-    crash_put("/");
-    crash_put(plugin_factory(c->plugin)->name);
-    crash_put(" ");
-    crash_put(plugin_version(c->plugin));
-    crash_put("), in ");
-    crash_put(c->method);
-    crash_put("() [");
-    crash_put(context_word(c->context));
-    crash_put("]");
-    if (c->host_call) {
-        crash_put(", which was inside the host's ");
-        crash_put(c->host_call);
-    }
-    crash_put("\n");
+    PUT("  plugin: ", plugin_name(c->plugin), " (", plugin_factory(c->plugin)->kind, "/",
+        plugin_factory(c->plugin)->name, " ", plugin_version(c->plugin), "), in ", c->method,
+        "() [", context_word(c->context), "]",
+        c->host_call ? ", which was inside the host's " : "", c->host_call, "\n");
 }
 
 static void put_known(void)
 {
     const struct known *k = atomic_load(&known);
 
-    crash_put("  version: fnd " FND_VERSION "\n  plugins: ");
-    crash_put(k && k->plugins[0] ? k->plugins : "none");
-    crash_put(plugin_tainted() ? "\n  tainted: yes, a plugin was not signed\n"
-                               : "\n  tainted: no\n");
+    PUT("  version: fnd " FND_VERSION "\n  plugins: ", k && k->plugins[0] ? k->plugins : "none",
+        plugin_tainted() ? "\n  tainted: yes, a plugin was not signed\n" : "\n  tainted: no\n");
 }
 
 /* The lines before it first. A reader that stands still must not keep a crashed node from being
@@ -267,9 +253,8 @@ static void put_stack(uintptr_t sp)
         const struct plugin_mapping *m = plugin_mapping_at((const void *)words[i]);
 
         if (m) {
-            crash_put(n++ ? ""
-                          : "  addresses of plugins on the stack, also of calls that are over:");
-            crash_put("\n    ");
+            PUT(n++ ? "" : "  addresses of plugins on the stack, also of calls that are over:",
+                "\n    ");
             put_place(words[i]);
         }
     }
@@ -284,23 +269,12 @@ static void put_whose(void)
     const char *opening = plugin_opening(&where);
 
     if (opening && !c) {
-        crash_put("while plugin file ");
-        crash_put(opening);
-        crash_put(" was loaded, in ");
-        crash_put(where);
-        return;
-    }
-    if (!c || c->host_call) {
-        crash_put(c ? "in the host, on behalf of " : "not in a plugin");
+        PUT("while plugin file ", opening, " was loaded, in ", where);
+    } else if (!c) {
+        crash_put("not in a plugin");
     } else {
-        crash_put("in ");
-    }
-    if (c) {
-        crash_put("plugin ");
-        crash_put(plugin_name(c->plugin));
-        crash_put(", ");
-        crash_put(c->method);
-        crash_put("()");
+        PUT(c->host_call ? "in the host, on behalf of " : "in ", "plugin ", plugin_name(c->plugin),
+            ", ", c->method, "()");
     }
 }
 
@@ -333,9 +307,7 @@ static void report(int signo, const siginfo_t *info, const void *context)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         name = signals[i].signo == signo ? signals[i].name : name;
     }
-    crash_put("fnd crashed: ");
-    crash_put(name);
-    crash_put(" ");
+    PUT("fnd crashed: ", name, " ");
     put_whose();
     if (signo == SIGSEGV && is_own_fault(info) && address + STACK_NEAR > sp &&
         address < sp + STACK_NEAR) {
@@ -398,9 +370,7 @@ static void refuse_exit(const char *what)
     if (!opening && (!c || c->host_call)) {
         return;
     }
-    crash_put("fnd ended: ");
-    crash_put(what);
-    crash_put(" was called ");
+    PUT("fnd ended: ", what, " was called ");
     put_whose();
     crash_put("; a plugin must not end the process\n");
     put_plugin();

@@ -16,48 +16,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* In the order of <linux/capability.h>. */
 static const char *const capability_names[] = {
-    "chown",
-    "dac_override",
-    "dac_read_search",
-    "fowner",
-    "fsetid",
-    "kill",
-    "setgid",
-    "setuid",
-    "setpcap",
-    "linux_immutable",
-    "net_bind_service",
-    "net_broadcast",
-    "net_admin",
-    "net_raw",
-    "ipc_lock",
-    "ipc_owner",
-    "sys_module",
-    "sys_rawio",
-    "sys_chroot",
-    "sys_ptrace",
-    "sys_pacct",
-    "sys_admin",
-    "sys_boot",
-    "sys_nice",
-    "sys_resource",
-    "sys_time",
-    "sys_tty_config",
-    "mknod",
-    "lease",
-    "audit_write",
-    "audit_control",
-    "setfcap",
-    "mac_override",
-    "mac_admin",
-    "syslog",
-    "wake_alarm",
-    "block_suspend",
-    "audit_read",
-    "perfmon",
-    "bpf",
-    "checkpoint_restore",
+    "chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid",
+    "setpcap", "linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw",
+    "ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct",
+    "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod",
+    "lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog",
+    "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf", "checkpoint_restore",
 };
 
 #define CAPS_KNOWN (sizeof(capability_names) / sizeof(capability_names[0]))
@@ -77,17 +43,11 @@ const char *harden_step_name(enum harden_step s)
     return names[s];
 }
 
-static void step_done(struct harden_report *rep, enum harden_step s)
+/* why: not, and the kernel's reason or what stands behind it; NULL: it is applied. */
+static void step_end(struct harden_report *rep, enum harden_step s, const char *why)
 {
-    rep->steps[s].applied = true;
-    rep->steps[s].why[0] = '\0';
-}
-
-/* why: what stands behind it, or the kernel's reason. */
-static void step_failed(struct harden_report *rep, enum harden_step s, const char *why)
-{
-    rep->steps[s].applied = false;
-    snprintf(rep->steps[s].why, sizeof(rep->steps[s].why), "%s", why);
+    rep->steps[s].applied = !why;
+    snprintf(rep->steps[s].why, sizeof(rep->steps[s].why), "%s", why ? why : "");
 }
 
 /* ---- user ------------------------------------------------------------------------------------ */
@@ -142,7 +102,7 @@ static int change_user(const struct harden_plan *plan, struct harden_report *rep
     int r;
 
     if (!plan->user) {
-        step_failed(rep, HARDEN_USER_STEP, "process.user is not set");
+        step_end(rep, HARDEN_USER_STEP, "process.user is not set");
         return 0;
     }
     r = find_user(plan->user, &id, reterr);
@@ -154,7 +114,7 @@ static int change_user(const struct harden_plan *plan, struct harden_report *rep
                            plan->user, strerror(-r));
         }
     }
-    step_done(rep, HARDEN_USER_STEP);
+    step_end(rep, HARDEN_USER_STEP, NULL);
     return r;
 }
 
@@ -191,24 +151,22 @@ static void drop_capabilities(uint64_t keep, struct harden_report *rep)
     };
 
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    if (syscall(SYS_capset, &head, sets) < 0) {
-        step_failed(rep, HARDEN_CAPABILITIES_STEP, strerror(errno));
-    } else {
-        step_done(rep, HARDEN_CAPABILITIES_STEP);
-    }
+    step_end(rep, HARDEN_CAPABILITIES_STEP,
+             syscall(SYS_capset, &head, sets) < 0 ? strerror(errno) : NULL);
 }
 
 /* ---- the other steps ------------------------------------------------------------------------- */
 
 static void forbid_privs(const struct harden_plan *plan, struct harden_report *rep)
 {
+    const char *why = NULL;
+
     if (plan->may & HARDEN_SETUID) {
-        step_failed(rep, HARDEN_PRIVS_STEP, "a plugin may start programs that gain rights");
+        why = "a plugin may start programs that gain rights";
     } else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
-        step_failed(rep, HARDEN_PRIVS_STEP, strerror(errno));
-    } else {
-        step_done(rep, HARDEN_PRIVS_STEP);
+        why = strerror(errno);
     }
+    step_end(rep, HARDEN_PRIVS_STEP, why);
 }
 
 /* Also against others of the same user, whom a function of the process driver may be. The change of
@@ -225,47 +183,39 @@ static void close_memory(const struct harden_plan *plan, struct harden_report *r
 
     (void)plan;
     if (prctl(PR_SET_DUMPABLE, open ? 1 : 0) < 0) {
-        step_failed(rep, HARDEN_MEMORY_STEP, strerror(errno));
-    } else if (open) {
-        step_failed(rep, HARDEN_MEMORY_STEP, why);
-    } else {
-        step_done(rep, HARDEN_MEMORY_STEP);
+        why = strerror(errno);
+    } else if (!open) {
+        why = NULL;
     }
+    step_end(rep, HARDEN_MEMORY_STEP, why);
 }
 
 /* False: strict has to refuse. */
 static bool confine(const struct harden_plan *plan, bool strict, struct harden_report *rep)
 {
-    int r;
+    const char *why = NULL;
+    int r = 0;
 
-    if (!strict || !plan->writable) {
-        step_failed(rep, HARDEN_LANDLOCK_STEP,
-                    strict ? "a runner mounts, which Landlock forbids"
-                           : "only with process.hardening: strict");
-        return true;
+    if (!strict) {
+        why = "only with process.hardening: strict";
+    } else if (!plan->writable) {
+        why = "a runner mounts, which Landlock forbids";
+    } else {
+        r = confine_apply(plan->writable);
     }
-    r = confine_apply(plan->writable);
     if (r == -ENOSYS || r == -EOPNOTSUPP) {
-        step_failed(rep, HARDEN_LANDLOCK_STEP, "this kernel does not have it");
-        return true;
+        why = "this kernel does not have it";
+        r = 0;
     }
-    if (r < 0) {
-        step_failed(rep, HARDEN_LANDLOCK_STEP, strerror(-r));
-        return false;
-    }
-    step_done(rep, HARDEN_LANDLOCK_STEP);
-    return true;
+    step_end(rep, HARDEN_LANDLOCK_STEP, r < 0 ? strerror(-r) : why);
+    return r == 0;
 }
 
 static void filter(const struct harden_plan *plan, bool strict, struct harden_report *rep)
 {
     int r = filter_apply(plan->may, strict);
 
-    if (r < 0) {
-        step_failed(rep, HARDEN_SECCOMP_STEP, strerror(-r));
-    } else {
-        step_done(rep, HARDEN_SECCOMP_STEP);
-    }
+    step_end(rep, HARDEN_SECCOMP_STEP, r < 0 ? strerror(-r) : NULL);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -292,7 +242,7 @@ static void leave_alone(struct harden_report *rep)
 {
     for (int s = HARDEN_CAPABILITIES_STEP; s < HARDEN_STEPS_N; s++) {
         if (!rep->steps[s].applied) {
-            step_failed(rep, (enum harden_step)s, "process.hardening: off");
+            step_end(rep, (enum harden_step)s, "process.hardening: off");
         }
     }
 }

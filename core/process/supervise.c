@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NS_PER_S         1000000000LL
 #define PAUSE_MIN_MS     100
 #define PAUSE_MAX_MS     10000
 #define CRASHES_MAX      5
@@ -47,12 +48,17 @@ static struct page *page; /* NULL: nobody supervises */
 static int copies[2] = { -1, -1 };
 static pid_t above; /* of the node: its parent */
 
-static int64_t supervise_now_s(void)
+static int64_t supervise_now_ns(void)
 {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
+    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static int64_t supervise_now_s(void)
+{
+    return supervise_now_ns() / NS_PER_S;
 }
 
 /* ---- the node's side ------------------------------------------------------------------------- */
@@ -167,29 +173,21 @@ static bool open_shared(void)
 /* Waits for the child's end, or up to `pause_ms` when it has none; passes signals on. */
 static bool wait_for(struct parent *s, const sigset_t *set, uint32_t pause_ms, int *ret_status)
 {
-    struct timespec end;
-    struct timespec now;
+    int64_t end_ns = supervise_now_ns() + pause_ms * 1000000LL;
     struct timespec left = { 1, 0 };
     siginfo_t info;
 
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_nsec += (long)(pause_ms % 1000) * 1000000L;
-    end.tv_sec += pause_ms / 1000 + end.tv_nsec / 1000000000L;
-    end.tv_nsec %= 1000000000L;
     for (;;) {
         if (s->child > 0 && waitpid(s->child, ret_status, WNOHANG) == s->child) {
             return true;
         }
         if (s->child <= 0) {
-            clock_gettime(CLOCK_MONOTONIC, &now);
-            left = (struct timespec){ end.tv_sec - now.tv_sec, end.tv_nsec - now.tv_nsec };
-            if (left.tv_nsec < 0) {
-                left.tv_sec--;
-                left.tv_nsec += 1000000000L;
-            }
-            if (left.tv_sec < 0 || s->stop) {
+            int64_t left_ns = end_ns - supervise_now_ns();
+
+            if (left_ns < 0 || s->stop) {
                 return false;
             }
+            left = (struct timespec){ left_ns / NS_PER_S, left_ns % NS_PER_S };
         }
         if (sigtimedwait(set, &info, &left) <= 0 || info.si_signo == SIGCHLD) {
             continue;
