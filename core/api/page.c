@@ -5,6 +5,7 @@
 
 #include <base/percent.h>
 #include <base/utf8.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,41 +51,30 @@ int query_check(struct arena *arena, const char *query, struct fn_error *reterr)
 
 static char *decode64(struct arena *arena, const char *text, size_t *ret_len)
 {
-    size_t len = strlen(text);
-    char *to = arena_alloc(arena, len + 1);
-    uint32_t bits = 0;
-    size_t n = 0;
+    size_t len = strlen(text), pad = (4 - len % 4) % 4;
+    char *padded = arena_join(arena, text, pad == 1 ? "=" : "==", (char *)NULL);
+    char *to = arena_alloc(arena, len + pad + 1);
 
-    for (size_t i = 0; to && i < len; i++) {
-        const char *at = strchr(digits, text[i]);
-
-        if (!at) {
-            return NULL;
-        }
-        bits = bits << 6 | (uint32_t)(at - digits);
-        if (i % 4 != 0) {
-            to[n++] = (char)(bits >> (6 - 2 * (i % 4)));
-        }
+    if (!padded || !to || pad == 3 || strspn(text, digits) != len) {
+        return NULL;
     }
-    *ret_len = n;
-    return len % 4 == 1 ? NULL : to;
+    for (char *p = padded; (p = strpbrk(p, "-_"));) {
+        *p = *p == '-' ? '+' : '/';
+    }
+    *ret_len = (size_t)EVP_DecodeBlock((unsigned char *)to, (unsigned char *)padded,
+                                       (int)(len + pad)) - pad;
+    return to;
 }
 
 static char *encode64(struct arena *arena, const char *data, size_t len)
 {
-    char *to = arena_alloc(arena, (len * 8 + 5) / 6 + 1);
-    uint32_t bits = 0;
-    uint32_t n_bits = 0;
-    size_t n = 0;
+    char *to = arena_alloc(arena, (len + 2) / 3 * 4 + 1);
 
-    for (size_t i = 0; to && i < len; i++) {
-        bits = bits << 8 | (unsigned char)data[i];
-        for (n_bits += 8; n_bits >= 6; n_bits -= 6) {
-            to[n++] = digits[bits >> (n_bits - 6) & 63];
-        }
+    if (to) {
+        EVP_EncodeBlock((unsigned char *)to, (const unsigned char *)data, (int)len);
     }
-    if (to && n_bits > 0) {
-        to[n] = digits[bits << (6 - n_bits) & 63];
+    for (char *p = to; p && (p = strpbrk(p, "+/="));) {
+        *p = *p == '+' ? '-' : *p == '/' ? '_' : '\0';
     }
     return to;
 }

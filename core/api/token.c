@@ -25,27 +25,15 @@ struct token {
     const char *apps; /* patterns between spaces, in its text; "": of all */
 };
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = isxdigit((unsigned char)c) ? strchr(digits, tolower((unsigned char)c)) : NULL;
-
-    return at ? (int)(at - digits) : -1;
-}
-
 /* Behind it is the end, or a space. */
 static bool parse_hash(const char *text, unsigned char *ret)
 {
-    for (size_t i = 0; i < TOKEN_HASH_BYTES; i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
+    char hex[2 * TOKEN_HASH_BYTES + 1];
+    size_t n = strspn(text, "0123456789abcdefABCDEF");
 
-        if (low < 0) {
-            return false;
-        }
-        ret[i] = (unsigned char)(high << 4 | low);
-    }
-    return strchr(" ", text[2 * TOKEN_HASH_BYTES]) != NULL;
+    snprintf(hex, sizeof(hex), "%s", text);
+    return n == 2 * TOKEN_HASH_BYTES && strchr(" ", text[n]) &&
+           OPENSSL_hexstr2buf_ex(ret, TOKEN_HASH_BYTES, NULL, hex, '\0') == 1;
 }
 
 static bool parse_role(const char *text, size_t len, enum api_role *ret)
