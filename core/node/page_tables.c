@@ -32,12 +32,6 @@ static const char *const function_numbers[] = { "per_hour", "calls",  "failed", 
                                                 "p50_us",   "p95_us", "p99_us", "idle_ms",
                                                 NULL };
 
-static void begin_index(void *ud, struct page_walk *w)
-{
-    (void)ud;
-    *(uint32_t *)(void *)w->space = 0;
-}
-
 static bool next_function(const struct node *n, const struct tally *t, struct page_walk *w,
                           struct page_row *ret)
 {
@@ -170,13 +164,13 @@ static bool next_peer(void *ud, struct page_walk *w, struct page_row *ret)
 
 const struct page_table node_lb_tables[] = {
     { .name = "functions", .texts = function_texts, .numbers = function_numbers,
-      .shown = SHOWN_ROWS, .begin = begin_index, .next = next_lb_function },
+      .shown = SHOWN_ROWS, .next = next_lb_function },
     { .name = "runners", .texts = runner_texts, .numbers = runner_numbers, .shown = SHOWN_ROWS,
       .begin = begin_runners, .next = next_runner, .end = end_runners },
     { .name = "calls", .texts = lb_call_texts, .numbers = lb_call_numbers, .shown = SHOWN_CALLS,
       .sorted = true, .begin = begin_lb_calls, .next = next_lb_call, .end = end_walk },
     { .name = "errors", .texts = error_texts, .numbers = error_numbers, .shown = SHOWN_CALLS,
-      .sorted = true, .begin = begin_index, .next = next_error },
+      .sorted = true, .next = next_error },
     PEERS_TABLE,
     { .name = NULL },
 };
@@ -254,7 +248,7 @@ static bool next_runner_call(void *ud, struct page_walk *w, struct page_row *ret
 
 const struct page_table node_runner_tables[] = {
     { .name = "functions", .texts = function_texts, .numbers = function_numbers,
-      .shown = SHOWN_ROWS, .begin = begin_index, .next = next_runner_function },
+      .shown = SHOWN_ROWS, .next = next_runner_function },
     { .name = "calls", .texts = runner_call_texts, .numbers = runner_call_numbers,
       .shown = SHOWN_CALLS, .sorted = true, .begin = begin_runner_calls, .next = next_runner_call,
       .end = end_walk },
@@ -290,12 +284,6 @@ static const char *const host_texts[] = { "id", "address", "state", "group", "wh
                                           NULL };
 static const char *const host_numbers[] = { "calls", "capacity_mb", "since_ms", "operator_drain",
                                             NULL };
-
-static void begin_hosts(void *ud, struct page_walk *w)
-{
-    (void)ud;
-    *(struct host_walk *)(void *)w->space = (struct host_walk){ 0 };
-}
 
 static const char *host_why(const struct npm_host *h)
 {
@@ -365,9 +353,9 @@ static bool next_group(void *ud, struct page_walk *w, struct page_row *ret)
 
 const struct page_table node_npm_tables[] = {
     { .name = "hosts", .texts = host_texts, .numbers = host_numbers, .shown = SHOWN_ROWS,
-      .begin = begin_hosts, .next = next_host },
+      .next = next_host },
     { .name = "groups", .texts = group_texts, .numbers = group_numbers, .shown = SHOWN_ROWS,
-      .begin = begin_index, .next = next_group },
+      .next = next_group },
     { .name = NULL },
 };
 

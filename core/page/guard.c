@@ -2,6 +2,7 @@
 #include <page/guard.h>
 
 #include <base/addr.h>
+#include <openssl/crypto.h>
 #include <string.h>
 #include <strings.h>
 
@@ -45,13 +46,7 @@ int guard_page(const struct guard *g, const char *host, const struct headers *h,
 /* All characters are looked at, whichever is wrong. */
 static bool is_token(const char *token, const char *given)
 {
-    size_t len = strlen(given);
-    unsigned char differ = len != GUARD_TOKEN_HEX;
-
-    for (size_t i = 0; i < len && i < GUARD_TOKEN_HEX; i++) {
-        differ |= (unsigned char)(token[i] ^ given[i]);
-    }
-    return !differ;
+    return strlen(given) == GUARD_TOKEN_HEX && CRYPTO_memcmp(token, given, GUARD_TOKEN_HEX) == 0;
 }
 
 int guard_token(const struct guard *g, const struct headers *h, struct fn_error *reterr)

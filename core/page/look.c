@@ -1,4 +1,4 @@
-/* The heap has the lightest row at its top: the one that goes when a heavier one comes. */
+/* Rows that are kept stand the heaviest first: the last one goes when a heavier one comes. */
 #include <page/look.h>
 
 #include <model/json.h>
@@ -9,7 +9,6 @@
 
 struct page_kept {
     int64_t weight;
-    uint64_t order; /* of the walk: the first of equals comes first */
     int64_t numbers[PAGE_NUMBERS];
     const char *texts[PAGE_TEXTS]; /* in `room` */
     char room[PAGE_ROW_BYTES];
@@ -17,48 +16,12 @@ struct page_kept {
 
 /* ---- rows that are kept ---------------------------------------------------------------------- */
 
-static bool is_lighter(const struct page_kept *a, const struct page_kept *b)
-{
-    return a->weight != b->weight ? a->weight < b->weight : a->order > b->order;
-}
-
-static void sink(struct page_look *l, uint32_t i)
-{
-    for (;;) {
-        uint32_t least = i;
-
-        for (uint32_t c = 2 * i + 1; c <= 2 * i + 2 && c < l->n; c++) {
-            least = is_lighter(l->kept[c], l->kept[least]) ? c : least;
-        }
-        if (least == i) {
-            return;
-        }
-        struct page_kept *k = l->kept[i];
-
-        l->kept[i] = l->kept[least];
-        l->kept[least] = k;
-        i = least;
-    }
-}
-
-static void rise(struct page_look *l, uint32_t i)
-{
-    while (i > 0 && is_lighter(l->kept[i], l->kept[(i - 1) / 2])) {
-        struct page_kept *k = l->kept[i];
-
-        l->kept[i] = l->kept[(i - 1) / 2];
-        l->kept[(i - 1) / 2] = k;
-        i = (i - 1) / 2;
-    }
-}
-
 /* Texts share the room; the last ones are cut when it is too small. */
-static void copy_row(struct page_kept *k, const struct page_row *row, uint64_t order)
+static void copy_row(struct page_kept *k, const struct page_row *row)
 {
     size_t at = 0;
 
     k->weight = row->weight;
-    k->order = order;
     memcpy(k->numbers, row->numbers, sizeof(k->numbers));
     for (uint32_t i = 0; i < PAGE_TEXTS; i++) {
         size_t room = PAGE_ROW_BYTES - at;
@@ -73,19 +36,37 @@ static void copy_row(struct page_kept *k, const struct page_row *row, uint64_t o
     }
 }
 
+/* Behind its equals: they came before. */
+static uint32_t place_for(const struct page_look *l, int64_t weight)
+{
+    uint32_t at = 0, end = l->n;
+
+    while (at < end) {
+        uint32_t middle = (at + end) / 2;
+
+        if (l->kept[middle]->weight >= weight) {
+            at = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return at;
+}
+
 static void keep(struct page_look *l, const struct page_row *row)
 {
-    if (l->n < l->max) {
-        struct page_kept *k = malloc(sizeof(*k));
+    uint32_t at = place_for(l, row->weight);
+    struct page_kept *k;
 
-        if (k) {
-            copy_row(k, row, l->seen);
-            l->kept[l->n] = k;
-            rise(l, l->n++);
-        }
-    } else if (row->weight > l->kept[0]->weight) {
-        copy_row(l->kept[0], row, l->seen);
-        sink(l, 0);
+    if (at == l->max) {
+        return;
+    }
+    k = l->n < l->max ? malloc(sizeof(*k)) : l->kept[--l->n];
+    if (k) {
+        copy_row(k, row);
+        memmove(&l->kept[at + 1], &l->kept[at], (l->n - at) * sizeof(l->kept[0]));
+        l->kept[at] = k;
+        l->n++;
     }
 }
 
@@ -144,7 +125,10 @@ int look_begin(struct page_look *l)
     }
     l->walking = true;
     l->turn.cb = look_on_turn;
-    l->table->begin(l->ud, &l->walk);
+    l->walk = (struct page_walk){ { 0 } };
+    if (l->table->begin) {
+        l->table->begin(l->ud, &l->walk);
+    }
     env_timer_set(l->env, &l->turn, env_now_ns(l->env));
     return 0;
 }
@@ -164,13 +148,6 @@ void look_free(struct page_look *l)
 }
 
 /* ---- what it found --------------------------------------------------------------------------- */
-
-static int heavier_first(const void *a, const void *b)
-{
-    const struct page_kept *const *x = a, *const *y = b;
-
-    return is_lighter(*x, *y) ? 1 : -1;
-}
 
 static int put_columns(const struct page_table *t, struct buf *out)
 {
@@ -203,7 +180,6 @@ int look_print(struct page_look *l, struct buf *out)
 {
     int r = put_columns(l->table, out);
 
-    qsort(l->kept, l->n, sizeof(struct page_kept *), heavier_first);
     for (uint32_t i = 0; i < l->n; i++) {
         r |= (i ? buf_add_str(out, ",") : 0) | put_row(l->table, l->kept[i], out);
     }

@@ -35,7 +35,7 @@ struct page_table {
     const char *const *numbers; /* the same of its numbers */
     uint32_t shown;             /* rows on a page that looks for nothing in particular */
     bool sorted;                /* weights fall: a look ends when it has enough */
-    void (*begin)(void *ud, struct page_walk *w);
+    void (*begin)(void *ud, struct page_walk *w); /* NULL: at zeros */
     bool (*next)(void *ud, struct page_walk *w, struct page_row *ret); /* texts are borrowed */
     void (*end)(void *ud, struct page_walk *w); /* NULL: nothing to do */
 };
@@ -52,7 +52,7 @@ struct page_look {
     /* its own: */
     struct page_walk walk;
     struct env_timer turn;
-    struct page_kept **kept; /* a heap, the lightest first; n of max */
+    struct page_kept **kept; /* the heaviest first; n of max */
     uint32_t n;
     uint64_t seen, found;
     bool walking, cut;
