@@ -9,6 +9,7 @@
 #include <base/arena.h>
 #include <base/log.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,15 @@ void admin_answer_json(struct admin_request *rq, int status, const char *json)
     admin_audit(rq, status);
     json_headers(&h, rq->arena);
     http_answer(rq->http, status, &h, text, strlen(text));
+}
+
+void admin_answer(struct admin_request *rq, int status, json_t *given)
+{
+    char *text = given ? json_dumps(given, JSON_COMPACT) : NULL;
+
+    admin_answer_json(rq, status, text);
+    free(text);
+    json_decref(given);
 }
 
 void admin_refuse(struct admin_request *rq, int status, const char *fmt, ...)

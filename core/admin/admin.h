@@ -29,6 +29,7 @@ int admin_socket_path(const struct admin_options *o, const char *listen, uint16_
 /* ---- the node's side ------------------------------------------------------------------------- */
 
 struct admin;
+struct json_t;
 
 struct admin_request {
     const char *method;
@@ -62,6 +63,7 @@ void admin_take(struct admin *a, struct http_request *http, const char *path, co
 
 /* Each ends the request. JSON texts get a newline. */
 void admin_answer_json(struct admin_request *rq, int status, const char *json);
+void admin_answer(struct admin_request *rq, int status, struct json_t *given); /* jansson's */
 /* {"message": text} */
 void admin_refuse(struct admin_request *rq, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

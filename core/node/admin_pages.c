@@ -3,17 +3,10 @@
 #include <node/node.h>
 
 #include <base/log.h>
-#include <jansson.h>
-#include <stdlib.h>
 
 static void page_on_status(void *ud, struct admin_request *rq)
 {
-    json_t *root = node_status(ud);
-    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-
-    admin_answer_json(rq, 200, text);
-    free(text);
-    json_decref(root);
+    admin_answer(rq, 200, node_status(ud));
 }
 
 static void on_elsewhere(void *ud, struct admin_request *rq)
@@ -46,8 +39,8 @@ static void open_routes(struct node *n)
 static int open_socket(struct node *n, struct fn_error *reterr)
 {
     struct fn_error e = ERR_INIT;
-    int r = admin_socket_path(n->config->admin, n->config->http->listen, web_port(n->web),
-                              n->admin_path, &e);
+    int r = admin_socket_path(n->config->admin, n->config->http->listen,
+                              http_server_port(web_server(n->web)), n->admin_path, &e);
 
     if (r == FN_E_NOT_FOUND) {
         return 0;

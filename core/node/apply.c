@@ -1,6 +1,5 @@
 /* Which values of the configuration in use the parts of the node take over. */
 #include <node/node.h>
-#include <node/traces.h>
 
 #include <base/log.h>
 #include <loop/log_dest.h>
@@ -26,9 +25,7 @@ void node_apply(struct node *n)
     node_set_budget(n);
     node_traces_apply(n);
     node_tls_apply(&n->tls, n->config);
-    web_set_limits(n->web, n->config->http_limits);
-    web_set_cors(n->web, n->config->cors);
-    web_set_api_options(n->web, n->config->api);
+    web_set_options(n->web, n->config->http_limits, n->config->cors, n->config->api);
     for (uint32_t i = n->n_sides; i-- > 0;) {
         n->sides[i]->apply(n);
     }

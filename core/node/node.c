@@ -2,8 +2,6 @@
  * needs no peer, node_serve() opens the ports, node_close() undoes both. */
 #include <node/logs.h>
 #include <node/node.h>
-#include <node/ready.h>
-#include <node/traces.h>
 #include <process/crash.h>
 
 #include <arpa/inet.h>

@@ -136,6 +136,15 @@ void node_close(struct node *n);
  * one of fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
 struct json_t *node_status(const struct node *n); /* status.c: of GET /status; given */
+/* Why it takes no calls, a sentence in `text` of cap bytes; NULL: it takes them. For those who
+ * decide whether a node gets calls (HAProxy, Kubernetes), GET /ready: what the node can do now,
+ * never what somebody else has, as a page that stayed red because no calls come would never turn
+ * green. [loop] */
+const char *node_unready(const struct node *n, char *text, size_t cap);
+/* traces.c: [init] after node_offer(), before the sides are opened; [loop] or [init]: takes over
+ * what the current configuration says. */
+int node_traces_open(struct node *n, struct fn_error *reterr);
+void node_traces_apply(struct node *n);
 /* page_open.c: the operator's page. One of the default address that cannot be opened is logged. */
 bool node_has_page(const struct node *n);
 int node_page_open(struct node *n, struct fn_error *reterr);

@@ -23,8 +23,7 @@ struct reload {
     bool again;   /* a signal came meanwhile */
     bool stopped; /* the node drains */
     int64_t begun_ns;
-    void (*done)(void *ud, const struct reload_result *result);
-    void *ud;
+    struct admin_request *rq; /* of whoever asked; NULL: a signal */
     struct env_work work;
     /* the worker's until done: */
     const struct config *running;
@@ -137,20 +136,31 @@ static void run_make(struct env_work *w, struct fn_op *op)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void reload_count(struct reload *r, const char *result)
+static json_t *lines_json(const char *text)
 {
-    metric_add(metric_series(r->reloads, (const char *[]){ result }), 1);
+    json_t *list = json_array();
+
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+
+        json_array_append_new(list, json_stringn(text, len));
+        text += len + (text[len] == '\n');
+    }
+    return list;
 }
 
-static void reload_tell(struct reload *r, enum reload_word word, const char *text)
+/* Counts it and answers rq, unless that is NULL; lines: problems or warnings. */
+static void reload_tell(struct reload *r, struct admin_request *rq, const char *result, int status,
+                        const char *message, const char *lines)
 {
-    const struct generation *g = r->node->gen;
-    const struct reload_result result = { word, g->number, g->loaded_at, text };
-    void (*done)(void *, const struct reload_result *) = r->done;
+    const struct node *n = r->node;
 
-    r->done = NULL;
-    if (done) {
-        done(r->ud, &result);
+    metric_add(metric_series(r->reloads, &result), 1);
+    if (rq) {
+        admin_answer(rq, status,
+                     json_pack("{s:s, s:I, s:s, s:o}", "message", message, "generation",
+                               (json_int_t)(n->gen->number + n->reloading), "from",
+                               n->gen->loaded_at, "problems", lines_json(lines)));
     }
 }
 
@@ -168,8 +178,8 @@ static void refused(struct reload *r)
     buf_add_str(&r->refusal, buf_text(&r->problems.text));
     generation_clock(r->node, r->refused_at);
     metric_set(r->failed, 1);
-    reload_count(r, "refused");
-    reload_tell(r, RELOAD_REFUSED, buf_text(&r->problems.text));
+    reload_tell(r, r->rq, "refused", 422, "the configuration was not taken",
+                buf_text(&r->problems.text));
 }
 
 static void taken(struct reload *r)
@@ -182,9 +192,11 @@ static void taken(struct reload *r)
              log_num((env_now_ns(n->env) - r->begun_ns) / ENV_MS));
     buf_clear(&r->refusal);
     metric_set(r->failed, 0);
-    reload_count(r, "taken");
-    reload_tell(r, RELOAD_DONE, buf_text(&r->problems.text));
+    reload_tell(r, r->rq, "taken", 200, "taken", buf_text(&r->problems.text));
 }
+
+/* rq: NULL for a signal. */
+static void reload_ask(struct reload *r, struct admin_request *rq);
 
 static void done_make(struct env_work *w)
 {
@@ -205,15 +217,14 @@ static void done_make(struct env_work *w)
     if (r->problems.n > 0) {
         refused(r);
     } else if (r->stopped) {
-        reload_count(r, "busy");
-        reload_tell(r, RELOAD_BUSY, DRAINING);
+        reload_tell(r, r->rq, "busy", 409, DRAINING, "");
     } else {
         taken(r);
     }
     conf_problems_finish(&r->problems);
     if (r->again && !r->stopped) {
         r->again = false;
-        reload_ask(r, NULL, NULL);
+        reload_ask(r, NULL);
     }
 }
 
@@ -241,10 +252,11 @@ static const char *obstacle(const struct reload *r, char *text, size_t cap)
     return NULL;
 }
 
-static bool reload_begin(struct reload *r)
+static bool reload_begin(struct reload *r, struct admin_request *rq)
 {
     struct node *n = r->node;
 
+    r->rq = rq;
     node_settings_undo(n);
     r->node->reloading = true;
     r->begun_ns = env_now_ns(n->env);
@@ -261,29 +273,17 @@ static bool reload_begin(struct reload *r)
     return true;
 }
 
-void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_result *result),
-                void *ud)
+static void reload_ask(struct reload *r, struct admin_request *rq)
 {
-    struct reload_result result = { .word = RELOAD_BUSY,
-                                    .generation = r->node->gen->number + r->node->reloading,
-                                    .loaded_at = r->node->gen->loaded_at };
     char text[160];
+    const char *why = obstacle(r, text, sizeof(text));
 
-    result.text = obstacle(r, text, sizeof(text));
-    if (!result.text) {
-        r->done = done;
-        r->ud = ud;
-        if (reload_begin(r)) {
-            return;
-        }
-        r->done = NULL;
-        result.text = "busy, no worker is free";
+    if (!why && reload_begin(r, rq)) {
+        return;
     }
-    log_warn("reload refused", "why", result.text);
-    reload_count(r, "busy");
-    if (done) {
-        done(ud, &result);
-    }
+    why = why ? why : "busy, no worker is free";
+    log_warn("reload refused", "why", why);
+    reload_tell(r, rq, "busy", 409, why, "");
 }
 
 void reload_signal(struct reload *r)
@@ -294,56 +294,15 @@ void reload_signal(struct reload *r)
         r->again = true;
         return;
     }
-    reload_ask(r, NULL, NULL);
+    reload_ask(r, NULL);
 }
 
 /* ---- admin socket ---------------------------------------------------------------------------- */
 
-static json_t *lines_json(const char *text)
-{
-    json_t *list = json_array();
-
-    while (*text) {
-        size_t len = strcspn(text, "\n");
-
-        json_array_append_new(list, json_stringn(text, len));
-        text += len + (text[len] == '\n');
-    }
-    return list;
-}
-
-static void answer(struct admin_request *rq, int status, json_t *given)
-{
-    char *text = given ? json_dumps(given, JSON_COMPACT) : NULL;
-
-    admin_answer_json(rq, status, text);
-    free(text);
-    json_decref(given);
-}
-
-static void on_reloaded(void *ud, const struct reload_result *result)
-{
-    static const struct {
-        int status;
-        const char *message;
-    } answers[] = {
-        [RELOAD_DONE] = { 200, "taken" },
-        [RELOAD_REFUSED] = { 422, "the configuration was not taken" },
-        [RELOAD_BUSY] = { 409, NULL },
-    };
-    const char *message = answers[result->word].message;
-    bool busy = result->word == RELOAD_BUSY;
-
-    answer(ud, answers[result->word].status,
-           json_pack("{s:s, s:I, s:s, s:o}", "message", message ? message : result->text,
-                     "generation", (json_int_t)result->generation, "from", result->loaded_at,
-                     "problems", lines_json(busy ? "" : result->text)));
-}
-
 static void on_reload(void *ud, struct admin_request *rq)
 {
     log_writer_reopen();
-    reload_ask(ud, on_reloaded, rq);
+    reload_ask(ud, rq);
 }
 
 json_t *reload_json(struct reload *r)
@@ -374,7 +333,7 @@ static void on_generations(void *ud, struct admin_request *rq)
                             "calls", (int)(g->chain.refs - (g == n->gen ? g->lent : 0)),
                             "plugins", (int)(g->n_plugins + (g->pool != NULL))));
     }
-    answer(rq, 200, json_pack("{s:o}", "generations", list));
+    admin_answer(rq, 200, json_pack("{s:o}", "generations", list));
 }
 
 void reload_routes(struct reload *r, struct admin *a)

@@ -12,21 +12,9 @@
 struct node;
 struct reload;
 
-enum reload_word { RELOAD_DONE, RELOAD_REFUSED, RELOAD_BUSY };
-
-struct reload_result {
-    enum reload_word word;
-    uint64_t generation;   /* the one in use now; RELOAD_BUSY: the one that is being made */
-    const char *loaded_at; /* of the one in use: "10:02:11" */
-    const char *text;      /* problems or warnings, a line each; RELOAD_BUSY: why */
-};
-
 /* [init] strict: warnings are problems. NULL: out of memory. */
 struct reload *reload_create(struct node *n, bool strict);
 void reload_destroy(struct reload *r); /* [init] quiet; NULL ok */
-/* done() may run from inside; never when it is NULL. */
-void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_result *result),
-                void *ud);
 /* SIGHUP: one that comes during a reload is done after it, as nobody can be told to come again. */
 void reload_signal(struct reload *r);
 /* The node drains: no reload from now on; what is being made is thrown away. */

@@ -96,9 +96,11 @@ static _Noreturn void leave(int code)
 
 static void drain_step(struct run *run)
 {
-    if (run->sides_drained && run->draining && reload_is_quiet(run->node.reload) &&
-        generations_are_told(&run->node) && tracer_is_flushed(run->node.tracer) &&
-        (!run->node.web || web_connections(run->node.web) == 0) && !run->clean) {
+    const struct node *n = &run->node;
+
+    if (run->sides_drained && run->draining && reload_is_quiet(n->reload) &&
+        generations_are_told(n) && tracer_is_flushed(n->tracer) &&
+        (!n->web || http_server_connections(web_server(n->web)) == 0) && !run->clean) {
         log_info("drained: no work is left, the node ends", "took_ms",
                  log_num((env_now_ns(run->node.env) - run->drain_begun_ns) / ENV_MS));
         run->clean = true;
@@ -173,7 +175,7 @@ static void on_drain_poll(struct env_timer *t)
     struct run *run = container_of(t, struct run, drain_poll);
 
     env_timer_set(run->node.env, t, env_now_ns(run->node.env) + DRAIN_POLL_NS);
-    if (!run->node.web || web_is_calm(run->node.web)) {
+    if (!run->node.web || http_server_is_calm(web_server(run->node.web))) {
         drain_front(run);
     }
     drain_step(run);
@@ -201,7 +203,7 @@ static void begin_drain(struct run *run, bool has_successor)
     env_timer_set(n->env, &run->drain_deadline,
                   env_now_ns(n->env) + n->config->top->drain_timeout_ns);
     if (n->web) {
-        web_drain(n->web, n->front->serves_clients ? LAST_REQUESTS_NS : 0);
+        http_server_drain(web_server(n->web), n->front->serves_clients ? LAST_REQUESTS_NS : 0);
     }
     if (!has_successor) {
         net_inherit_end();

@@ -2,7 +2,6 @@
 #include <node/node.h>
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 static json_t *counts_json(const char *const *names, const uint64_t *n, uint32_t count)
@@ -85,20 +84,9 @@ json_t *node_shadow_json(const struct node *n)
     return s.shadow ? shadow_json(n) : NULL;
 }
 
-static void answer_status(const struct node *n, struct admin_request *rq)
-{
-    json_t *root = shadow_json(n);
-    char *text;
-
-    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-    admin_answer_json(rq, 200, text);
-    free(text);
-    json_decref(root);
-}
-
 void node_shadow_status(void *ud, struct admin_request *rq)
 {
-    answer_status(ud, rq);
+    admin_answer(rq, 200, shadow_json(ud));
 }
 
 void node_shadow_swap(void *ud, struct admin_request *rq)
@@ -110,5 +98,5 @@ void node_shadow_swap(void *ud, struct admin_request *rq)
         admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 409, "%s", e.msg);
         return;
     }
-    answer_status(n, rq);
+    node_shadow_status(ud, rq);
 }

@@ -83,7 +83,7 @@ struct node_side {
 
     /* What operators see. */
     json_t *(*status)(const struct node *n); /* given */
-    /* Why it takes no work, perhaps in `text`; NULL: it does. See ready.h. */
+    /* Why it takes no work, perhaps in `text`; NULL: it does. See node_unready(). */
     const char *(*unready)(const struct node *n, char *text, size_t cap);
     const struct node_route *routes; /* method NULL ends */
     const struct node_list *lists;   /* name NULL ends */

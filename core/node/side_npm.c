@@ -145,8 +145,6 @@ static void on_runners(void *ud, struct admin_request *rq)
     struct node *n = ud;
     json_t *runners = json_array();
     json_t *groups = json_array();
-    json_t *root;
-    char *text;
 
     for (uint32_t i = 0; i < npm_manager_count(n->npm); i++) {
         const char *name = npm_manager_name_at(n->npm, i);
@@ -158,49 +156,37 @@ static void on_runners(void *ud, struct admin_request *rq)
                                   host_json(g, name, npm_host_at(g, k), env_now_ns(n->env)));
         }
     }
-    root = json_pack("{s:o, s:o, s:s, s:b}", "groups", groups, "runners", runners, "wishes_error",
-                     npm_keep_error(n->npm_keep), "wishes_writing",
-                     npm_keep_is_writing(n->npm_keep));
-    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-    admin_answer_json(rq, 200, text);
-    free(text);
-    json_decref(root);
+    admin_answer(rq, 200,
+                 json_pack("{s:o, s:o, s:s, s:b}", "groups", groups, "runners", runners,
+                           "wishes_error", npm_keep_error(n->npm_keep), "wishes_writing",
+                           npm_keep_is_writing(n->npm_keep)));
 }
 
-static void give_order(struct node *n, struct admin_request *rq, enum npm_event_kind order)
-{
-    struct fn_error e = ERR_INIT;
+/* What an operator wishes of the runner that the rest of the path names. */
+static const struct {
+    const char *path;
+    enum npm_event_kind order;
+} orders[] = {
+    { "/runners/drain/", NPM_DRAIN },     { "/runners/undrain/", NPM_UNDRAIN },
+    { "/runners/replace/", NPM_REPLACE }, { "/runners/remove/", NPM_RETIRE },
+    { "/runners/end/", NPM_END },
+};
 
-    if (npm_manager_order(n->npm, rq->rest, order, &e) < 0) {
+/* Its path begins with one of those above, as all routes to here do. */
+static void on_order(void *ud, struct admin_request *rq)
+{
+    struct node *n = ud;
+    struct fn_error e = ERR_INIT;
+    uint32_t i = 0;
+
+    while (strncmp(rq->path, orders[i].path, strlen(orders[i].path)) != 0) {
+        i++;
+    }
+    if (npm_manager_order(n->npm, rq->rest, orders[i].order, &e) < 0) {
         admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 409, "%s", e.msg);
     } else {
         admin_answer_json(rq, 200, "{}");
     }
-}
-
-static void on_drain(void *ud, struct admin_request *rq)
-{
-    give_order(ud, rq, NPM_DRAIN);
-}
-
-static void on_undrain(void *ud, struct admin_request *rq)
-{
-    give_order(ud, rq, NPM_UNDRAIN);
-}
-
-static void on_replace(void *ud, struct admin_request *rq)
-{
-    give_order(ud, rq, NPM_REPLACE);
-}
-
-static void on_remove(void *ud, struct admin_request *rq)
-{
-    give_order(ud, rq, NPM_RETIRE);
-}
-
-static void side_on_end(void *ud, struct admin_request *rq)
-{
-    give_order(ud, rq, NPM_END);
 }
 
 /* Where no file is set. */
@@ -216,11 +202,11 @@ static void npm_with_admin(struct node *n)
 
 static const struct node_route npm_routes[] = {
     { "GET", "/runners", on_runners },
-    { "POST", "/runners/drain/", on_drain },
-    { "POST", "/runners/undrain/", on_undrain },
-    { "POST", "/runners/replace/", on_replace },
-    { "POST", "/runners/remove/", on_remove },
-    { "POST", "/runners/end/", side_on_end },
+    { "POST", "/runners/drain/", on_order },
+    { "POST", "/runners/undrain/", on_order },
+    { "POST", "/runners/replace/", on_order },
+    { "POST", "/runners/remove/", on_order },
+    { "POST", "/runners/end/", on_order },
     { NULL, NULL, NULL },
 };
 

@@ -1,6 +1,5 @@
 /* What a node is and does, as GET /status and the operator's page show it. */
 #include <node/node.h>
-#include <node/ready.h>
 #include <node/rights.h>
 
 #include <jansson.h>
@@ -77,6 +76,21 @@ static json_t *series_json(const struct node *n, const struct node_side *side)
     return counts;
 }
 
+/* Each side is asked whether it can take calls; the first reason not to is the sentence of the
+ * page. */
+const char *node_unready(const struct node *n, char *text, size_t cap)
+{
+    const char *why = NULL;
+
+    if (n->draining) {
+        return "draining: new calls are refused, running ones end";
+    }
+    for (uint32_t i = n->n_sides; i-- > 0 && !why;) {
+        why = n->sides[i]->unready ? n->sides[i]->unready(n, text, cap) : NULL;
+    }
+    return why;
+}
+
 /* {s:o} takes the reference, also when packing fails. */
 json_t *node_status(const struct node *n)
 {
@@ -89,7 +103,7 @@ json_t *node_status(const struct node *n)
         (json_int_t)n->gen->number, "pid", (int)getpid(), "uptime_s", (json_int_t)up_s, "http",
         n->config->http->listen, "transport", rpc_transport_library(n->rpc), "summary",
         plugin_host_summary(n->host), "port",
-        (int)web_port(n->web), "plugins", plugins_json(n));
+        (int)http_server_port(web_server(n->web)), "plugins", plugins_json(n));
 
     if (root) {
         json_object_set_new(root, "config", reload_json(n->reload));

@@ -1,8 +1,7 @@
 /* The way of traces out of a node: libcurl, on a worker. */
-#include <node/traces.h>
+#include <node/node.h>
 
 #include <base/log.h>
-#include <node/node.h>
 #include <string.h>
 #include <trace/trace.h>
 #include <unistd.h>

@@ -10,9 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <web/accept.h>
-#include <web/author.h>
+#include <web/files.h>
 #include <web/manage.h>
 #include <web/metrics_page.h>
+
+#define AUTHOR_ROUTE "/ui/*file"
+/* The page may call functions wherever they are. */
+#define AUTHOR_CONNECT "'self' http: https:"
+#define AUTHOR_FILES(each)                                                                         \
+    each("/", WEB_TYPE_HTML, ui_index_html)                                                        \
+    each("/ui/app.js", WEB_TYPE_JS, ui_app_js)
+AUTHOR_FILES(WEB_FILE_DECLARE)
+
+static const struct web_file author_files[] = { AUTHOR_FILES(WEB_FILE_ROW) };
 
 #define SERIES_KEPT 64 /* beyond that a series is looked up each time */
 
@@ -128,27 +138,22 @@ static void declare_metrics(struct web *w)
     static const char *const request_labels[] = { "path", "method", NULL };
     static const char *const protocol_labels[] = { "protocol", NULL };
     static const char *const answer_labels[] = { "path", "method", "status", NULL };
-    const struct metric_def requests = {
-        .name = "fn_api_request_count",
-        .help = "HTTP requests by route.",
-        .kind = METRIC_COUNTER,
-        .labels = request_labels,
-    };
-    const struct metric_def answers = {
-        .name = "fn_api_response_count",
-        .help = "HTTP answers by route and status.",
-        .kind = METRIC_COUNTER,
-        .labels = answer_labels,
-    };
-    const struct metric_def latency = {
+    static const struct metric_def requests = { .name = "fn_api_request_count",
+                                                .help = "HTTP requests by route.",
+                                                .kind = METRIC_COUNTER,
+                                                .labels = request_labels };
+    static const struct metric_def answers = { .name = "fn_api_response_count",
+                                               .help = "HTTP answers by route and status.",
+                                               .kind = METRIC_COUNTER,
+                                               .labels = answer_labels };
+    static const struct metric_def latency = {
         .name = "fn_api_latency",
         .help = "Milliseconds from the complete request to the end of its answer.",
         .kind = METRIC_HISTOGRAM,
         .labels = answer_labels,
         .latency = true,
     };
-
-    const struct metric_def protocols = {
+    static const struct metric_def protocols = {
         .name = "fn_http_protocol_requests",
         .help = "HTTP requests by the protocol in which they came.",
         .kind = METRIC_COUNTER,
@@ -368,6 +373,20 @@ static const struct {
     { "/ready", page_ready },
 };
 
+/* The page for function authors, at the root of a node that has the API. At the root only for a
+ * browser, which asks for text/html: everybody else gets what Go Fn answers. */
+static const struct web_file *author_file(const struct http_request *req)
+{
+    const char *accept = headers_get(&req->headers, "Accept");
+    const struct web_file *f;
+
+    if (strcmp(req->path, "/") == 0 && (!accept || !strstr(accept, "text/html"))) {
+        return NULL;
+    }
+    f = web_file_find(author_files, sizeof(author_files) / sizeof(author_files[0]), req->path);
+    return f ? f : web_file_shared(req->path);
+}
+
 static void answer_file(struct exchange *x, const struct web_file *f)
 {
     struct headers h;
@@ -387,7 +406,7 @@ static bool is_read(const struct http_request *req)
 
 static void serve_page(struct exchange *x)
 {
-    const struct web_file *file = x->web->config.api ? author_find(x->req) : NULL;
+    const struct web_file *file = x->web->config.api ? author_file(x->req) : NULL;
     const char *text = "Path not found";
     int status = 404;
 
@@ -563,39 +582,17 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
     return 0;
 }
 
-void web_set_limits(struct web *w, const struct http_limits *limits)
+void web_set_options(struct web *w, const struct http_limits *limits, const struct cors *cors,
+                     const struct api_options *api)
 {
     http_server_set_limits(w->server, limits);
-}
-
-void web_set_cors(struct web *w, const struct cors *cors)
-{
     w->config.cors = *cors;
+    w->config.api_options = api;
 }
 
-void web_set_api_options(struct web *w, const struct api_options *options)
+struct http_server *web_server(const struct web *w)
 {
-    w->config.api_options = options;
-}
-
-void web_drain(struct web *w, int64_t grace_ns)
-{
-    http_server_drain(w->server, grace_ns);
-}
-
-bool web_is_calm(const struct web *w)
-{
-    return http_server_is_calm(w->server);
-}
-
-uint32_t web_connections(const struct web *w)
-{
-    return http_server_connections(w->server);
-}
-
-uint16_t web_port(const struct web *w)
-{
-    return http_server_port(w->server);
+    return w->server;
 }
 
 void web_destroy(struct web *w)

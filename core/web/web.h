@@ -15,13 +15,13 @@ struct web;
 struct web_config {
     const char *listen;
     struct http_limits limits;
-    struct cors cors;       /* its texts are borrowed until the next web_set_cors() */
+    struct cors cors;       /* its texts are borrowed until the next web_set_options() */
     struct budget *bodies;
     struct net_identity *identity; /* NULL: plain HTTP; the server takes a ref */
     struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
     struct lb *lb;          /* NULL: the node takes no calls */
     struct api *api;        /* NULL: the node has no API */
-    const struct api_options *api_options; /* borrowed until the next web_set_api_options() */
+    const struct api_options *api_options; /* borrowed until the next web_set_options() */
     /* Why GET /ready is 503, or NULL; `text` may hold the sentence. */
     const char *(*unready)(void *ud, char *text, size_t cap);
     void *ud;
@@ -29,14 +29,10 @@ struct web_config {
 
 int web_create(struct loop *loop, const struct web_config *config, struct web **ret,
                struct fn_error *reterr);
-void web_set_limits(struct web *w, const struct http_limits *limits);
-void web_set_cors(struct web *w, const struct cors *cors); /* also for answers under way */
-void web_set_api_options(struct web *w, const struct api_options *options);
-/* Stops accepting; connections end with their running request. */
-void web_drain(struct web *w, int64_t grace_ns);
-bool web_is_calm(const struct web *w); /* draining: nobody can bring a call any more */
-uint32_t web_connections(const struct web *w);
-uint16_t web_port(const struct web *w); /* the bound one */
+/* From now on; the cors also for answers under way. */
+void web_set_options(struct web *w, const struct http_limits *limits, const struct cors *cors,
+                     const struct api_options *api);
+struct http_server *web_server(const struct web *w); /* its connections, its port, its drain */
 void web_destroy(struct web *w); /* NULL ok */
 
 #endif

@@ -352,11 +352,11 @@ static void on_poll(struct env_timer *t)
 {
     struct front *f = container_of(t, struct front, poll);
 
-    if (!f->calm && web_is_calm(f->web)) {
+    if (!f->calm && http_server_is_calm(web_server(f->web))) {
         f->calm = true;
         lb_node_drain_calls(f->lb);
     }
-    if (web_connections(f->web) > 0 || !f->calm) {
+    if (http_server_connections(web_server(f->web)) > 0 || !f->calm) {
         world_at(&f->lb->n, t, f->lb->n.w->now_ns + POLL_NS);
     } else {
         lb_node_maybe_leave(f->lb);
@@ -396,13 +396,13 @@ void front_open(struct lb_node *l)
 
 void front_drain(struct lb_node *l)
 {
-    web_drain(l->front->web, l->n.dead ? 0 : GRACE_NS);
+    http_server_drain(web_server(l->front->web), l->n.dead ? 0 : GRACE_NS);
     world_at(&l->n, &l->front->poll, l->n.w->now_ns);
 }
 
 bool front_is_empty(const struct lb_node *l)
 {
-    return web_connections(l->front->web) == 0;
+    return http_server_connections(web_server(l->front->web)) == 0;
 }
 
 void front_close(struct lb_node *l)
