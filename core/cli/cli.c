@@ -388,9 +388,9 @@ static const struct command commands[] = {
     { "top", "cS", 0, 0, NULL, cli_top },
     { "page", "cjS", 0, 0, NULL, cli_page },
     { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
-    { "calls", "cjSn", 0, 0, NULL, cli_calls },
-    { "containers", "cjSn", 0, 0, NULL, cli_containers },
-    { "peers", "cjSn", 0, 0, NULL, cli_peers },
+    { "calls", "cjSn", 0, 0, NULL, cli_list },
+    { "containers", "cjSn", 0, 0, NULL, cli_list },
+    { "peers", "cjSn", 0, 0, NULL, cli_list },
     { "logs", "cjSfn", 1, 1, "APP/FUNCTION, or a function's id", cli_logs },
     { "bundle", "cS", 0, 0, NULL, cli_bundle },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
@@ -457,6 +457,7 @@ int cli_main(int argc, char **argv)
     if (parse(argc - 1, argv + 1, c->allowed, &o) != EXIT_OK) {
         return EXIT_USAGE;
     }
+    o.command = c->name;
     o.argc = argc - (optind + 1);
     o.argv = argv + optind + 1;
     if (o.argc > c->operands_max) {

@@ -21,6 +21,7 @@ struct cli_options {
     bool dry_run;            /* api import: only tell */
     bool prune;              /* api import: what the file has not goes */
     const char *at_most;     /* text of a number; NULL: runners roll 1, lists and logs 1000 */
+    const char *command;     /* its name */
     int argc;                /* operands */
     char **argv;
 };
@@ -76,9 +77,7 @@ int cli_logs(const struct cli_options *o);
 const char *cli_span(long long ms, char ret[CLI_CELL_MAX]);
 /* What a terminal may be given: it obeys control characters, and strangers choose names. */
 const char *cli_plain(const char *text, char ret[CLI_CELL_MAX]);
-int cli_calls(const struct cli_options *o);
-int cli_containers(const struct cli_options *o);
-int cli_peers(const struct cli_options *o);
+int cli_list(const struct cli_options *o); /* calls, containers, peers */
 /* roll.c: replaces all runners that there are, some at a time. */
 int cli_roll(const struct cli_options *o);
 int cli_why(const struct cli_options *o);

@@ -131,7 +131,7 @@ static void lists_print(const json_t *root)
     }
 }
 
-static int show_list(const struct cli_options *o, const char *name)
+int cli_list(const struct cli_options *o)
 {
     const char *most = o->at_most;
     char *end = NULL;
@@ -142,21 +142,6 @@ static int show_list(const struct cli_options *o, const char *name)
         fprintf(stderr, "fnd: --at-most, got %s; expected 1 to %d\n", conf_quote(most), ROWS_MAX);
         return EXIT_USAGE;
     }
-    snprintf(path, sizeof(path), "/%s%s%.16s", name, most ? "?limit=" : "", most ? most : "");
+    snprintf(path, sizeof(path), "/%s%s%.16s", o->command, most ? "?limit=" : "", most ? most : "");
     return cli_show(o, "GET", path, lists_print);
-}
-
-int cli_calls(const struct cli_options *o)
-{
-    return show_list(o, "calls");
-}
-
-int cli_containers(const struct cli_options *o)
-{
-    return show_list(o, "containers");
-}
-
-int cli_peers(const struct cli_options *o)
-{
-    return show_list(o, "peers");
 }

@@ -45,7 +45,7 @@ void node_check(struct config *config, struct buf *out, struct conf_problems *p)
     if (p->n > 0) {
         config->n_apps = 0; /* no catalogue can be made of what was refused */
     }
-    if (node_find_transport(config, &transport, &e) < 0) {
+    if (rpc_transport_find(config->transport_dir, config->grpc->transport, &transport, &e) < 0) {
         config_transport_tell(config, e.msg, p);
         return;
     }

@@ -160,6 +160,16 @@ static uint32_t limit_of(const char *query)
     return *end == '\0' && n <= ROWS_MAX ? (uint32_t)n : 0;
 }
 
+static bool is_there(const struct node *n, const char *name)
+{
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        if (list_of(n->sides[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void on_list(void *ud, struct admin_request *rq)
 {
     struct node *n = ud;
@@ -168,6 +178,10 @@ static void on_list(void *ud, struct admin_request *rq)
     char head[32];
     int len;
 
+    if (!is_there(n, rq->path + 1)) {
+        admin_refuse(rq, 404, "this %s node has no %s", n->config->type->word, rq->path + 1);
+        return;
+    }
     if (limit == 0 || !g) {
         admin_refuse(rq, g ? 400 : 503, g ? "expected ?limit=1 to %u" : "out of memory", ROWS_MAX);
         return;
@@ -189,30 +203,12 @@ static void on_list(void *ud, struct admin_request *rq)
     next_turn(g);
 }
 
-static const struct node_side *side_with(struct node *n, const char *name)
-{
-    for (uint32_t i = 0; i < n->n_sides; i++) {
-        if (list_of(n->sides[i], name)) {
-            return n->sides[i];
-        }
-    }
-    return NULL;
-}
-
-static void on_no_list(void *ud, struct admin_request *rq)
-{
-    const struct node *n = ud;
-
-    admin_refuse(rq, 404, "this %s node has no %s", n->config->type->word, rq->path + 1);
-}
-
 void node_lists_open(struct node *n)
 {
     static const char *const pages[] = { "/calls", "/containers", "/peers" };
 
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-        admin_route(n->admin, "GET", pages[i], side_with(n, pages[i] + 1) ? on_list : on_no_list,
-                    n);
+        admin_route(n->admin, "GET", pages[i], on_list, n);
     }
 }
 

@@ -51,16 +51,11 @@ static struct addr addr_of(const char *listen)
     return a;
 }
 
-int node_find_transport(const struct config *c, const struct rpc_transport **ret,
-                        struct fn_error *reterr)
-{
-    return rpc_transport_find(c->transport_dir, c->grpc->transport, ret, reterr);
-}
-
 static int open_rpc(struct node *n, struct fn_error *reterr)
 {
     struct rpc_config c = *n->config->rpc;
-    int r = node_find_transport(n->config, &c.transport, reterr);
+    int r = rpc_transport_find(n->config->transport_dir, n->config->grpc->transport, &c.transport,
+                               reterr);
 
     if (r < 0) {
         return r;

@@ -115,9 +115,6 @@ int node_open(struct node *n, struct config *config, struct fn_error *reterr);
  * offered. */
 int node_make(struct node *n, struct config *config, struct fn_error *reterr);
 int node_offer(struct node *n, struct fn_error *reterr);
-/* What grpc.transport names: FN_E_* with a sentence of RUN420, RUN421, PLG901 or PLG902. */
-int node_find_transport(const struct config *c, const struct rpc_transport **ret,
-                        struct fn_error *reterr);
 /* [init] check.c: tells what a start of this configuration would refuse, and prints it when
  * nothing is. Once per process, which then has made instances in a sandbox and can only end. */
 void node_check(struct config *config, struct buf *out, struct conf_problems *p);

@@ -59,6 +59,11 @@ static void on_page(void *ud, struct admin_request *rq)
     char host[ADDR_HOST_MAX + 3] = "localhost";
     struct addr at;
 
+    if (!n->page) {
+        admin_refuse(rq, 404, "this node has no operator's page: admin.page is off, or its log "
+                              "says why it could not be opened");
+        return;
+    }
     if (addr_parse(n->config->admin->page, &at) == 0 && !addr_is_everywhere(&at)) {
         addr_print_host(&at, host);
     } else {
@@ -67,13 +72,6 @@ static void on_page(void *ud, struct admin_request *rq)
     admin_answer_json(rq, 200,
                       arena_printf(rq->arena, "{\"url\":\"%s://%s:%u/\",\"token\":\"%s\"}", scheme,
                                    host, (unsigned)page_port(n->page), page_token(n->page)));
-}
-
-static void on_no_page(void *ud, struct admin_request *rq)
-{
-    (void)ud;
-    admin_refuse(rq, 404, "this node has no operator's page: admin.page is off, or its log says "
-                          "why it could not be opened");
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -122,8 +120,8 @@ int node_page_open(struct node *n, struct fn_error *reterr)
     struct fn_error e = ERR_INIT;
     int r;
 
+    admin_route(n->admin, "GET", "/page", on_page, n);
     if (!node_has_page(n)) {
-        admin_route(n->admin, "GET", "/page", on_no_page, n);
         return 0;
     }
     page_collect(n, &deps);
@@ -135,6 +133,5 @@ int node_page_open(struct node *n, struct fn_error *reterr)
         log_warn("no operator's page: set admin.page to another address, or to off", "error",
                  e.msg);
     }
-    admin_route(n->admin, "GET", "/page", r < 0 ? on_no_page : on_page, n);
     return 0;
 }

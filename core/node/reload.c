@@ -308,14 +308,12 @@ static void on_reload(void *ud, struct admin_request *rq)
 json_t *reload_json(struct reload *r)
 {
     const struct node *n = r->node;
-    json_t *root = json_pack("{s:I, s:s, s:i}", "generation", (json_int_t)n->gen->number, "from",
-                             n->gen->loaded_at, "alive", (int)generations_alive(n));
+    bool refused_last = r->refusal.len > 0;
 
-    if (root && r->refusal.len > 0) {
-        json_object_set_new(root, "refused_at", json_string(r->refused_at));
-        json_object_set_new(root, "problems", lines_json(buf_text(&r->refusal)));
-    }
-    return root;
+    return json_pack("{s:I, s:s, s:i, s:s*, s:o*}", "generation", (json_int_t)n->gen->number,
+                     "from", n->gen->loaded_at, "alive", (int)generations_alive(n), "refused_at",
+                     refused_last ? r->refused_at : NULL, "problems",
+                     refused_last ? lines_json(buf_text(&r->refusal)) : NULL);
 }
 
 static void on_generations(void *ud, struct admin_request *rq)

@@ -80,28 +80,17 @@ static void on_wishes_changed(void *ud)
 static json_t *host_json(const struct npm_group *g, const char *group, const struct npm_host *h,
                          int64_t now_ns)
 {
-    json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:b, s:I}", "group", group, "id", h->id, "address",
-        h->address, "state", npm_state_names[h->state], "active", (int)h->active, "capacity_mb",
-        (json_int_t)h->capacity_mb, "operator_drain", h->wish == NPM_WISH_DRAIN, "empty",
-        npm_is_empty(g, h), "since_s", (json_int_t)((now_ns - h->since_ns) / ENV_S));
-
-    if (o && h->labels_1 != 0) {
-        json_object_set_new(o, "labels", json_string(npm_labels(g, h)));
-    }
-    if (o && h->wish != NPM_WISH_NONE) {
-        json_object_set_new(o, "wish", json_string(npm_wish_names[h->wish]));
-    }
-    if (o && h->state == NPM_DRAINING) {
-        json_object_set_new(o, "why", json_string(npm_reason_texts[h->reason]));
-    }
-    if (o && h->fault[0]) {
-        json_object_set_new(o, "fault", json_string(h->fault));
-    }
-    if (o && h->silent_ns != 0) {
-        json_object_set_new(o, "silent_s", json_integer((now_ns - h->silent_ns) / ENV_S));
-    }
-    return o;
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:b, s:I, s:o*, s:s*, s:s*, s:o*, s:o*}", "group",
+        group, "id", h->id, "address", h->address, "state", npm_state_names[h->state], "active",
+        (int)h->active, "capacity_mb", (json_int_t)h->capacity_mb, "operator_drain",
+        h->wish == NPM_WISH_DRAIN, "empty", npm_is_empty(g, h), "since_s",
+        (json_int_t)((now_ns - h->since_ns) / ENV_S), "labels",
+        json_string(h->labels_1 != 0 ? npm_labels(g, h) : NULL), "wish",
+        h->wish != NPM_WISH_NONE ? npm_wish_names[h->wish] : NULL, "why",
+        h->state == NPM_DRAINING ? npm_reason_texts[h->reason] : NULL, "fault",
+        json_string(h->fault[0] ? h->fault : NULL), "silent_s",
+        h->silent_ns != 0 ? json_integer((now_ns - h->silent_ns) / ENV_S) : NULL);
 }
 
 /* Seconds since, or until; -1: never. */
@@ -115,29 +104,23 @@ static json_t *group_json(const struct node *n, const char *name, const struct n
     int64_t now_ns = env_now_ns(n->env);
     char says[NPM_EXPLAIN_MAX];
     struct npm_figures f;
-    json_t *o;
 
     npm_figures(g, &f);
     npm_explain(g, now_ns, says, sizeof(says));
-    o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:b, s:b, s:i, s:s, s:s}", "name",
-                  name, "version", (json_int_t)f.version, "wanted_mb", (json_int_t)f.wanted_mb,
-                  "desired_mb", (json_int_t)f.desired_mb, "waiting", (json_int_t)f.waiting, "asked",
-                  (int)f.asked_n, "lbs", (int)f.lbs_n, "lbs_twice", (int)f.lbs_twice,
-                  "cplane_failures", (int)f.cplane_failures, "settled", f.settled, "at_max",
-                  f.at_max, "stillborn", (int)f.stillborn, "says", says, "cplane_error",
-                  npm_manager_cplane_error(n->npm, name));
-    if (o) {
-        json_object_set_new(o, "standby", json_boolean(f.standby));
-        json_object_set_new(o, "active_mb", json_integer((json_int_t)f.state_mb[NPM_ACTIVE]));
-        json_object_set_new(o, "asked_for_s", json_integer(seconds(f.asked_since_ns, now_ns)));
-        json_object_set_new(o, "listed_s", json_integer(seconds(f.listed_ns, now_ns)));
-        json_object_set_new(o, "stillborn_pause_s",
-                            json_integer(seconds(now_ns, f.stillborn_until_ns)));
-        json_object_set_new(o, "provision_pause_s",
-                            json_integer(seconds(now_ns, f.provision_until_ns)));
-        json_object_set_new(o, "list_pause_s", json_integer(seconds(now_ns, f.list_until_ns)));
-    }
-    return o;
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:b, s:b, s:i, s:s, s:s, s:b, "
+                     "s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "name", name, "version", (json_int_t)f.version, "wanted_mb",
+                     (json_int_t)f.wanted_mb, "desired_mb", (json_int_t)f.desired_mb, "waiting",
+                     (json_int_t)f.waiting, "asked", (int)f.asked_n, "lbs", (int)f.lbs_n,
+                     "lbs_twice", (int)f.lbs_twice, "cplane_failures", (int)f.cplane_failures,
+                     "settled", f.settled, "at_max", f.at_max, "stillborn", (int)f.stillborn,
+                     "says", says, "cplane_error", npm_manager_cplane_error(n->npm, name),
+                     "standby", f.standby, "active_mb", (json_int_t)f.state_mb[NPM_ACTIVE],
+                     "asked_for_s", seconds(f.asked_since_ns, now_ns), "listed_s",
+                     seconds(f.listed_ns, now_ns), "stillborn_pause_s",
+                     seconds(now_ns, f.stillborn_until_ns), "provision_pause_s",
+                     seconds(now_ns, f.provision_until_ns), "list_pause_s",
+                     seconds(now_ns, f.list_until_ns));
 }
 
 static void on_runners(void *ud, struct admin_request *rq)

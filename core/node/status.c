@@ -91,34 +91,24 @@ const char *node_unready(const struct node *n, char *text, size_t cap)
     return why;
 }
 
-/* {s:o} takes the reference, also when packing fails. */
+/* {s:o} takes the reference, also when packing fails; {s:o*} leaves a text out that is none, or no
+ * UTF-8. */
 json_t *node_status(const struct node *n)
 {
     char text[UNREADY_BYTES];
-    const char *unready = node_unready(n, text, sizeof(text));
-    int64_t up_s = (env_now_ns(n->env) - n->opened_ns) / ENV_S;
     json_t *root = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:I, s:s, s:s, s:s, s:i, s:o}", "node", n->config->top->node,
-        "version", FND_VERSION, "state", n->draining ? "draining" : "serving", "generation",
-        (json_int_t)n->gen->number, "pid", (int)getpid(), "uptime_s", (json_int_t)up_s, "http",
-        n->config->http->listen, "transport", rpc_transport_library(n->rpc), "summary",
-        plugin_host_summary(n->host), "port",
-        (int)http_server_port(web_server(n->web)), "plugins", plugins_json(n));
+        "{s:s, s:s, s:s, s:I, s:i, s:I, s:s, s:s, s:s, s:i, s:o, s:o, s:o*, s:o, s:o, s:o, s:I, "
+        "s:I, s:o*}",
+        "node", n->config->top->node, "version", FND_VERSION, "state",
+        n->draining ? "draining" : "serving", "generation", (json_int_t)n->gen->number, "pid",
+        (int)getpid(), "uptime_s", (json_int_t)((env_now_ns(n->env) - n->opened_ns) / ENV_S),
+        "http", n->config->http->listen, "transport", rpc_transport_library(n->rpc), "summary",
+        plugin_host_summary(n->host), "port", (int)http_server_port(web_server(n->web)), "plugins",
+        plugins_json(n), "config", reload_json(n->reload), "unready",
+        json_string(node_unready(n, text, sizeof(text))), "degraded", degraded_json(), "certs", certs_json(n),
+        "hardening", rights_json(&n->hardening), "tainted", (json_int_t)plugin_tainted(), "lost",
+        (json_int_t)plugin_lost(), "file", json_string(n->config->path));
 
-    if (root) {
-        json_object_set_new(root, "config", reload_json(n->reload));
-        if (unready) {
-            json_object_set_new(root, "unready", json_string(unready));
-        }
-        json_object_set_new(root, "degraded", degraded_json());
-        json_object_set_new(root, "certs", certs_json(n));
-        json_object_set_new(root, "hardening", rights_json(&n->hardening));
-        json_object_set_new(root, "tainted", json_integer(plugin_tainted()));
-        json_object_set_new(root, "lost", json_integer(plugin_lost()));
-        if (n->config->path) {
-            json_object_set_new(root, "file", json_string(n->config->path));
-        }
-    }
     for (uint32_t i = 0; root && i < n->n_sides; i++) {
         const struct node_side *side = n->sides[i];
 

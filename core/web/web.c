@@ -267,8 +267,7 @@ static void web_on_writable(struct http_request *req)
 
 /* ---- service pages --------------------------------------------------------------------------- */
 
-static void answer_page(struct exchange *x, int status, const char *type, const void *body,
-                        size_t len)
+static void answer_page(struct exchange *x, int status, const char *type, const char *body)
 {
     struct headers h;
 
@@ -277,21 +276,7 @@ static void answer_page(struct exchange *x, int status, const char *type, const 
         reply_error(x, 500, NULL, "internal server error");
         return;
     }
-    reply_whole(x, status, &h, body, len);
-}
-
-static void page_root(struct exchange *x)
-{
-    static const char body[] = "{\"goto\":\"https://github.com/fnproject/fn\",\"hello\":\"world!\"}";
-
-    answer_page(x, 200, "application/json; charset=utf-8", body, sizeof(body) - 1);
-}
-
-static void page_version(struct exchange *x)
-{
-    static const char body[] = "{\"version\":\"" FND_VERSION "\"}";
-
-    answer_page(x, 200, "application/json; charset=utf-8", body, sizeof(body) - 1);
+    reply_whole(x, status, &h, body, strlen(body));
 }
 
 static void page_ready(struct exchange *x)
@@ -302,7 +287,7 @@ static void page_ready(struct exchange *x)
     const char *why = c->unready(c->ud, text, sizeof(text));
 
     snprintf(line, sizeof(line), "%s\n", why ? why : "ready");
-    answer_page(x, why ? 503 : 200, "text/plain; charset=utf-8", line, strlen(line));
+    answer_page(x, why ? 503 : 200, "text/plain; charset=utf-8", line);
 }
 
 static void metrics_gone(struct http_request *req)
@@ -365,12 +350,13 @@ static void page_metrics(struct exchange *x)
 
 static const struct {
     const char *path;
+    const char *json; /* NULL: page() answers */
     void (*page)(struct exchange *x);
 } pages[] = {
-    { "/", page_root },
-    { "/version", page_version },
-    { "/metrics", page_metrics },
-    { "/ready", page_ready },
+    { "/", "{\"goto\":\"https://github.com/fnproject/fn\",\"hello\":\"world!\"}", NULL },
+    { "/version", "{\"version\":\"" FND_VERSION "\"}", NULL },
+    { "/metrics", NULL, page_metrics },
+    { "/ready", NULL, page_ready },
 };
 
 /* The page for function authors, at the root of a node that has the API. At the root only for a
@@ -417,6 +403,10 @@ static void serve_page(struct exchange *x)
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         if (strcmp(x->req->path, pages[i].path) != 0) {
             continue;
+        }
+        if (is_read(x->req) && pages[i].json) {
+            answer_page(x, 200, "application/json; charset=utf-8", pages[i].json);
+            return;
         }
         if (is_read(x->req)) {
             pages[i].page(x);
