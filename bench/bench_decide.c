@@ -100,8 +100,8 @@ static struct plugin *load(struct plugin_host *h, const char *dir, const char *n
     factory = plugin_file_factory(f, FN_KIND_PLACER, name);
     conf_problems_init(&problems);
     if (factory->opts) {
-        conf_bind_with(NULL, NULL, name, factory->opts, factory->conf_size, NULL,
-                       option ? set : NULL, &values, &problems);
+        conf_bind(NULL, NULL, name, factory->opts, factory->conf_size, NULL,
+                  option ? set : NULL, &values, &problems);
     }
     if (problems.n) {
         err_set(&e, FN_E_INVALID, "%s", buf_text(&problems.text));

@@ -174,8 +174,8 @@ static struct plugin *load(struct plugin_host *h, const char *dir, const char *k
     factory = plugin_file_factory(f, kind, name);
     conf_problems_init(&problems);
     if (factory->opts) {
-        conf_bind_with(NULL, NULL, name, factory->opts, factory->conf_size, NULL, overrides,
-                       &values, &problems);
+        conf_bind(NULL, NULL, name, factory->opts, factory->conf_size, NULL, overrides,
+                  &values, &problems);
     }
     conf_problems_finish(&problems);
     if (plugin_create(h, f, factory, name, values, &p, &e) < 0) {

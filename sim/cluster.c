@@ -265,7 +265,7 @@ static int find_placer(const struct plugin_file *file, const char *use,
     return 0;
 }
 
-/* conf_bind_with() leaves overrides of unknown keys to others. */
+/* conf_bind() leaves overrides of unknown keys to others. */
 static void check_sets(const struct scenario *sc, const struct fn_factory *f,
                        struct conf_problems *p)
 {
@@ -307,9 +307,9 @@ static int open_plugin(struct lb *lb, const char *path, const char *use, bool ou
     }
     if (f->opts || f->conf_size > 0 || (outermost && sc->placer)) {
         snprintf(name, sizeof(name), "placer %s", f->name);
-        r = conf_bind_with(sc->file, outermost ? sc->placer : NULL, name, f->opts, f->conf_size,
-                           NULL, outermost ? sc->placer_overrides : NULL, &values,
-                           lb->cluster->problems);
+        r = conf_bind(sc->file, outermost ? sc->placer : NULL, name, f->opts, f->conf_size,
+                      NULL, outermost ? sc->placer_overrides : NULL, &values,
+                      lb->cluster->problems);
     }
     if (r < 0 || lb->cluster->problems->n > 0) {
         conf_values_destroy(values);

@@ -282,7 +282,7 @@ static void read_event(struct scenario *s, struct conf_node *n, struct conf_prob
                      n->text ? conf_quote(n->text) : "a list");
         return;
     }
-    if (conf_bind(s->file, n, "events", event_opts, sizeof(*e), NULL, values, p) < 0) {
+    if (conf_bind(s->file, n, "events", event_opts, sizeof(*e), NULL, NULL, values, p) < 0) {
         abort();
     }
     s->n_events++;
@@ -406,9 +406,9 @@ static void bind(struct scenario *s, struct conf_problems *p)
     for (int i = 0; i < SECTIONS_N; i++) {
         struct conf_node *map = i == TOP ? root : conf_get(root, sections[i].key);
 
-        if (conf_bind_with(s->file, map, i == TOP ? "top level" : sections[i].key,
-                           sections[i].opts, sections[i].size, i == TOP ? top_others : NULL,
-                           s->priv->overrides[i], &s->priv->values[i], p) < 0 &&
+        if (conf_bind(s->file, map, i == TOP ? "top level" : sections[i].key,
+                      sections[i].opts, sections[i].size, i == TOP ? top_others : NULL,
+                      s->priv->overrides[i], &s->priv->values[i], p) < 0 &&
             !s->priv->values[i]) {
             abort();
         }

@@ -88,19 +88,10 @@ int log_level_parse(const char *text, uint32_t *ret_level)
     return FN_E_INVALID;
 }
 
-static const char *level_word(uint32_t level)
-{
-    switch (level) {
-    case FN_LOG_ERROR:
-        return "error";
-    case FN_LOG_WARN:
-        return "warning";
-    case FN_LOG_INFO:
-        return "info";
-    default:
-        return "debug";
-    }
-}
+static const char *const level_words[] = { [FN_LOG_ERROR] = "error",
+                                           [FN_LOG_WARN] = "warning",
+                                           [FN_LOG_INFO] = "info",
+                                           [FN_LOG_DEBUG] = "debug" };
 
 static size_t room(const struct line *l)
 {
@@ -314,7 +305,7 @@ static void log_write_line(uint32_t level, uint32_t suppressed, const char *msg,
         put_str(&l, "{");
     }
     put_time(&l, wall_ns);
-    put_field(&l, "level", level_word(level));
+    put_field(&l, "level", level_words[level < FN_LOG_DEBUG ? level : FN_LOG_DEBUG]);
     put_field(&l, "msg", msg);
     if (suppressed > 0) {
         put_field(&l, "suppressed", log_num(suppressed));

@@ -330,14 +330,21 @@ void metric_release(struct metric *m)
     pthread_mutex_unlock(&metric_lock);
 }
 
-struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help)
+struct metric *metric_of(const char *name, enum metric_kind kind, const char *help,
+                         const char *const *labels, const char *const *values)
 {
     const struct metric_def def = { .name = name,
                                     .help = help,
                                     .kind = kind,
+                                    .labels = labels,
                                     .latency = kind == METRIC_HISTOGRAM };
 
-    return metric_series(metric_declare(&def), NULL);
+    return metric_series(metric_declare(&def), values);
+}
+
+struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help)
+{
+    return metric_of(name, kind, help, NULL, NULL);
 }
 
 void metric_each(const struct metric_def *def, const char *const *values, uint32_t n,

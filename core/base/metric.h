@@ -60,7 +60,11 @@ void metric_set_subjects(enum metric_group group, uint32_t max);
 /* Declares a family and makes its series for each of n values of its only label. */
 void metric_each(const struct metric_def *def, const char *const *values, uint32_t n,
                  struct metric **ret);
-/* Declares a family without labels and returns its only series; a histogram is one of latencies. */
+/* Declares a family and returns one series of it: by label names, NULL ends, and their values. A
+ * histogram is one of latencies. */
+struct metric *metric_of(const char *name, enum metric_kind kind, const char *help,
+                         const char *const *labels, const char *const *values);
+/* The only series of a family without labels. */
 struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help);
 
 void metric_add(struct metric *m, int64_t n);

@@ -444,10 +444,9 @@ static int no_memory(const char *what, struct conf_problems *p)
     return FN_E_EXHAUSTED;
 }
 
-int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
-                   const struct fn_opt *opts, uint32_t conf_size, const char *const *skip,
-                   const struct conf_override *overrides, struct conf_values **ret_values,
-                   struct conf_problems *p)
+int conf_bind(struct conf *c, struct conf_node *map, const char *what, const struct fn_opt *opts,
+              uint32_t conf_size, const char *const *skip, const struct conf_override *overrides,
+              struct conf_values **ret_values, struct conf_problems *p)
 {
     struct conf_values *v = values_create(opts, conf_size);
 
@@ -472,13 +471,6 @@ int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
         return no_memory(what, p);
     }
     return 0;
-}
-
-int conf_bind(struct conf *c, struct conf_node *map, const char *what, const struct fn_opt *opts,
-              uint32_t conf_size, const char *const *skip, struct conf_values **ret_values,
-              struct conf_problems *p)
-{
-    return conf_bind_with(c, map, what, opts, conf_size, skip, NULL, ret_values, p);
 }
 
 /* ---- comparing, copying ---------------------------------------------------------------------- */

@@ -97,18 +97,14 @@ struct conf_override {
 
 /* Binds the children of `map` (NULL = absent, only defaults) to opts. Unknown keys, wrong types,
  * ranges, missing required keys go to *p; `what` ("placer naive") names the section. Keys in `skip`
- * (NULL-terminated, may be NULL) are left to others. *ret_values is written also when there were
- * problems (0 is returned then too), so that all can be collected; NULL when out of memory. opts
- * and c outlive the values; an FN_OPT_INT may name its unit for messages in `choices`. */
+ * (NULL-terminated, may be NULL) are left to others. `overrides` (may be NULL) win over the file
+ * and satisfy required keys; those whose key is not in opts are ignored. *ret_values is written
+ * also when there were problems (0 is returned then too), so that all can be collected; NULL when
+ * out of memory. opts and c outlive the values; an FN_OPT_INT may name its unit for messages in
+ * `choices`. */
 int conf_bind(struct conf *c, struct conf_node *map, const char *what, const struct fn_opt *opts,
-              uint32_t conf_size, const char *const *skip, struct conf_values **ret_values,
-              struct conf_problems *p);
-/* The same; `overrides` (may be NULL) win over the file and satisfy required keys. Those whose key
- * is not in opts are ignored. */
-int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
-                   const struct fn_opt *opts, uint32_t conf_size, const char *const *skip,
-                   const struct conf_override *overrides, struct conf_values **ret_values,
-                   struct conf_problems *p);
+              uint32_t conf_size, const char *const *skip, const struct conf_override *overrides,
+              struct conf_values **ret_values, struct conf_problems *p);
 void conf_values_destroy(struct conf_values *v); /* NULL ok */
 /* False: there was no memory for a text or a list in it. */
 bool conf_values_whole(const struct conf_values *v);

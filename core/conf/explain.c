@@ -280,8 +280,8 @@ static void explain_bytes(const struct conf_text *t, const yaml_parser_t *p, str
     size_t at = p->problem_offset < t->len ? p->problem_offset : t->len;
     struct conf_place place = conf_place_of(t->at, t->at + at);
 
-    explain_say(f, (size_t)place.line - 1, (size_t)place.column - 1, "a control character, got 0x%02x; expected text",
-                (unsigned)p->problem_value);
+    explain_say(f, (size_t)place.line - 1, (size_t)place.column - 1,
+                "a control character, got 0x%02x; expected text", (unsigned)p->problem_value);
 }
 
 void conf_explain(const struct conf_text *t, const yaml_parser_t *p, struct conf_fault *ret)

@@ -23,54 +23,32 @@
 #define NUMBER_TEXT(name_)  NUMBER_TEXT_(name_)
 #define NUMBER_TEXT_(text_) #text_
 
-/* A type with what its field is. */
-#define OPT_TYPE(type_)  ((type_) & 0xffu)
-#define OPT_FLAGS(type_) ((type_) & ~0xffu)
-
-#define OPT(key_, type_, at_, dflt_, min_, max_, doc_)                                             \
+/* One row; `type` with what its field is. The words below leave out what they do not need. */
+#define OPT_ROW(key_, type_, at_, dflt_, choices_, min_, max_, flags_, doc_)                       \
     {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_,                         \
-        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_)                          \
-    }
-#define OPT_ABSENT(key_, type_, at_, min_, max_, doc_)                                             \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .min = min_, .max = max_, .type = type_, .offset = at_,          \
-        .flags = FN_OPT_MAY_BE_ABSENT                                                              \
-    }
-#define OPT_CHOICE(key_, at_, dflt_, choices_, doc_)                                               \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .type = FN_OPT_CHOICE,       \
-        .offset = at_                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .min = min_, .max = max_,    \
+        .type = (type_) & 0xffu, .offset = at_, .flags = ((type_) & ~0xffu) | (flags_)             \
     }
 
+#define OPT(key, type, at, dflt, min, max, doc)                                                    \
+    OPT_ROW(key, type, at, dflt, NULL, min, max, 0, doc)
+#define OPT_ABSENT(key, type, at, min, max, doc)                                                   \
+    OPT_ROW(key, type, at, NULL, NULL, min, max, FN_OPT_MAY_BE_ABSENT, doc)
+#define OPT_CHOICE(key, at, dflt, choices, doc)                                                    \
+    OPT_ROW(key, FN_OPT_CHOICE, at, dflt, choices, 0, 0, 0, doc)
 /* A whole number of something: messages name the unit. */
-#define OPT_COUNT(key_, type_, at_, dflt_, min_, max_, unit_, doc_)                                \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .choices = unit_, .min = min_, .max = max_,       \
-        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_)                          \
-    }
+#define OPT_COUNT(key, type, at, dflt, min, max, unit, doc)                                        \
+    OPT_ROW(key, type, at, dflt, unit, min, max, 0, doc)
 
 /* The same with OPT_IS_LIVE. */
-#define LIVE(key_, type_, at_, dflt_, min_, max_, doc_)                                            \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_,                         \
-        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_) | OPT_IS_LIVE            \
-    }
-#define LIVE_ABSENT(key_, type_, at_, min_, max_, doc_)                                            \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .min = min_, .max = max_, .type = type_, .offset = at_,          \
-        .flags = FN_OPT_MAY_BE_ABSENT | OPT_IS_LIVE                                                \
-    }
-#define LIVE_CHOICE(key_, at_, dflt_, choices_, doc_)                                              \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .type = FN_OPT_CHOICE,       \
-        .offset = at_, .flags = OPT_IS_LIVE                                                        \
-    }
-#define LIVE_COUNT(key_, type_, at_, dflt_, min_, max_, unit_, doc_)                               \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .choices = unit_, .min = min_, .max = max_,       \
-        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_) | OPT_IS_LIVE            \
-    }
+#define LIVE(key, type, at, dflt, min, max, doc)                                                   \
+    OPT_ROW(key, type, at, dflt, NULL, min, max, OPT_IS_LIVE, doc)
+#define LIVE_ABSENT(key, type, at, min, max, doc)                                                  \
+    OPT_ROW(key, type, at, NULL, NULL, min, max, FN_OPT_MAY_BE_ABSENT | OPT_IS_LIVE, doc)
+#define LIVE_CHOICE(key, at, dflt, choices, doc)                                                   \
+    OPT_ROW(key, FN_OPT_CHOICE, at, dflt, choices, 0, 0, OPT_IS_LIVE, doc)
+#define LIVE_COUNT(key, type, at, dflt, min, max, unit, doc)                                       \
+    OPT_ROW(key, type, at, dflt, unit, min, max, OPT_IS_LIVE, doc)
 
 #define STR      FN_OPT_STR
 #define INT      FN_OPT_INT

@@ -60,9 +60,9 @@ static void bind_sections(struct config *c, struct conf_problems *p)
                                     : i == SECTION_PLUGINS ? config_plugin_names(c)
                                                            : NULL;
 
-        conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key,
-                       config_rows(i), config_rows_size(i), others, c->priv->overrides[i],
-                       &c->priv->values[i], p);
+        conf_bind(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key,
+                  config_rows(i), config_rows_size(i), others, c->priv->overrides[i],
+                  &c->priv->values[i], p);
         if (!c->priv->values[i]) {
             return;
         }

@@ -470,8 +470,8 @@ int config_plugin_bind(const struct config *c, struct plugin_host *h,
     }
     name_section(plugin, what);
     if ((*ret_factory)->opts || (*ret_factory)->conf_size > 0 || plugin->node) {
-        conf_bind_with(c->priv->file, plugin->node, what, (*ret_factory)->opts,
-                       (*ret_factory)->conf_size, plugin_keys, plugin->overrides, ret_values, p);
+        conf_bind(c->priv->file, plugin->node, what, (*ret_factory)->opts,
+                  (*ret_factory)->conf_size, plugin_keys, plugin->overrides, ret_values, p);
     }
     return p->n > before ? FN_E_INVALID : 0;
 }
@@ -563,8 +563,8 @@ bool config_plugin_same_options(const struct config *c, const struct config_plug
 
     name_section(plugin, what);
     if (factory->opts || factory->conf_size > 0 || plugin->node) {
-        conf_bind_with(c->priv->file, plugin->node, what, factory->opts, factory->conf_size,
-                       plugin_keys, plugin->overrides, &values, p);
+        conf_bind(c->priv->file, plugin->node, what, factory->opts, factory->conf_size,
+                  plugin_keys, plugin->overrides, &values, p);
     }
     same = plugin_is_same(running, NULL, factory, plugin->name, values);
     conf_values_destroy(values);

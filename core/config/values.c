@@ -27,7 +27,7 @@ void config_bind_into(struct config *c, struct conf_node *map, const char *what,
     if (!kept) {
         return;
     }
-    if (conf_bind(c->priv->file, map, what, opts, size, skip, &kept->values, p) == 0) {
+    if (conf_bind(c->priv->file, map, what, opts, size, skip, NULL, &kept->values, p) == 0) {
         memcpy(ret, kept->values->data, size);
     }
     kept->next = c->priv->kept;

@@ -298,22 +298,17 @@ bool late_is_over(const struct late *l)
 static void declare(struct late *l)
 {
     static const char *const labels[] = { "listener", "result", NULL };
-    const struct metric_def ends = { .name = "fn_listener_ends",
-                                     .help = "Ends of calls for listeners on workers, by result.",
-                                     .kind = METRIC_COUNTER,
-                                     .labels = labels };
     static const char *const who[] = { "listener", NULL };
-    const struct metric_def waits = { .name = "fn_listener_waiting",
-                                      .help = "Ends of calls that wait for a listener on a worker.",
-                                      .kind = METRIC_GAUGE,
-                                      .labels = who };
     const char *values[] = { plugin_name(l->listener), NULL };
 
-    l->waits = metric_series(metric_declare(&waits), values);
     for (uint32_t i = 0; i < RESULTS_N; i++) {
         values[1] = result_names[i];
-        l->ends[i] = metric_series(metric_declare(&ends), values);
+        l->ends[i] = metric_of("fn_listener_ends", METRIC_COUNTER,
+                               "Ends of calls for listeners on workers, by result.", labels,
+                               values);
     }
+    l->waits = metric_of("fn_listener_waiting", METRIC_GAUGE,
+                         "Ends of calls that wait for a listener on a worker.", who, values);
 }
 
 struct late *late_create(struct env *env, struct plugin *listener)

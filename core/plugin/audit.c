@@ -133,14 +133,10 @@ static const char *suspects_of(struct plugin_host *h, bool thread, const char *o
 static struct metric *alarms_of(enum what what)
 {
     static const char *const labels[] = { "what", NULL };
-    static const struct metric_def def = {
-        .name = "fn_plugin_audit_alarms",
-        .help = "Changes of the process that only plugins can have made, by what changed.",
-        .kind = METRIC_COUNTER,
-        .labels = labels,
-    };
 
-    return metric_series(metric_declare(&def), &whats[what]);
+    return metric_of("fn_plugin_audit_alarms", METRIC_COUNTER,
+                     "Changes of the process that only plugins can have made, by what changed.",
+                     labels, &whats[what]);
 }
 
 static void alarm_of(enum what what, const char *from, const char *to, bool restored,

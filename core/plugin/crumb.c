@@ -31,17 +31,14 @@ bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret)
 static void missed(struct plugin *p, const char *method, int64_t took_ns)
 {
     static const char *const labels[] = { "plugin", "kind", "method", NULL };
-    static const struct metric_def def = {
-        .name = "fn_plugin_budget_misses",
-        .help = "Calls into a plugin on the loop that took longer than 1 ms.",
-        .kind = METRIC_COUNTER,
-        .labels = labels,
-    };
     const char *values[] = { p->name, p->factory->kind, method };
     uint32_t suppressed = 0;
 
     __atomic_fetch_add(&p->misses, 1, __ATOMIC_RELAXED);
-    metric_add(metric_series(metric_declare(&def), values), 1);
+    metric_add(metric_of("fn_plugin_budget_misses", METRIC_COUNTER,
+                         "Calls into a plugin on the loop that took longer than 1 ms.", labels,
+                         values),
+               1);
     if (log_gate_open(&p->miss_gate, env_now_ns(p->owner->env), LOG_INTERVAL_NS, 1,
                       &suppressed)) {
         log_warn("plugin is slow on the loop", "plugin", p->name, "kind", p->factory->kind,

@@ -174,15 +174,10 @@ void plugin_health_close(struct plugin_host *h)
 struct metric *plugin_bad_answers(const struct plugin *p)
 {
     static const char *const labels[] = { "plugin", "kind", NULL };
-    static const struct metric_def def = {
-        .name = "fn_plugin_bad_answers",
-        .help = "Answers of a plugin that broke the contract of its kind.",
-        .kind = METRIC_COUNTER,
-        .labels = labels,
-    };
     const char *values[] = { p->name, p->factory->kind };
 
-    return metric_series(metric_declare(&def), values);
+    return metric_of("fn_plugin_bad_answers", METRIC_COUNTER,
+                     "Answers of a plugin that broke the contract of its kind.", labels, values);
 }
 
 void plugin_bad_answer(struct plugin *p, const char *what)
@@ -241,14 +236,10 @@ static const char *const degraded_words[DEGRADED_N] = {
 static struct metric *degraded_by(enum degraded_reason reason)
 {
     static const char *const labels[] = { "reason", NULL };
-    static const struct metric_def def = {
-        .name = "fn_node_degraded",
-        .help = "1 while the node serves, but not as it should.",
-        .kind = METRIC_GAUGE,
-        .labels = labels,
-    };
 
-    return metric_series(metric_declare(&def), &degraded_words[reason]);
+    return metric_of("fn_node_degraded", METRIC_GAUGE,
+                     "1 while the node serves, but not as it should.", labels,
+                     &degraded_words[reason]);
 }
 
 void plugin_degraded(enum degraded_reason reason, bool on)

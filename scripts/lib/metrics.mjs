@@ -1,4 +1,4 @@
-// The metrics that the sources declare: name, kind, help, labels, room. Reads metric_simple(...),
+// The metrics that the sources declare: name, kind, help, labels, room. Reads metric_simple(...), metric_of(...),
 // struct metric_def initializers, and functions of the same file that pass a name on to one of them.
 // What it does not understand is an error: no metric is left out in silence.
 import { readFileSync, readdirSync } from 'node:fs'
@@ -133,6 +133,8 @@ class File {
       } else if (b[i + 1] === '(' && b[i] === 'metric_simple') {
         const [name, kind, help] = parts(b, i + 1)
         yield* overRows([name, kind, help, []], this.tables)
+      } else if (b[i + 1] === '(' && b[i] === 'metric_of') {
+        yield parts(b, i + 1).slice(0, 4).map((p) => this.seen(f, p))
       } else if (b[i + 1] === '(' && wrappers.has(b[i]) && f !== this.outside) {
         for (const args of overRows(parts(b, i + 1), this.tables)) yield this.through(wrappers.get(b[i]), args.map((a) => this.seen(f, a)))
       }

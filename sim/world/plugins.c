@@ -69,7 +69,7 @@ int plugins_create(struct plugin_host *h, const char *kind, const char *name,
     f = plugin_file_factory(files[i].file, kind, name);
     conf_problems_init(&problems);
     if (f->opts || f->conf_size > 0) {
-        r = conf_bind_with(NULL, NULL, name, f->opts, f->conf_size, NULL, set, &values, &problems);
+        r = conf_bind(NULL, NULL, name, f->opts, f->conf_size, NULL, set, &values, &problems);
     }
     if (r == 0 && problems.n > 0) {
         conf_values_destroy(values);

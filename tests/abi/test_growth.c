@@ -119,7 +119,7 @@ static struct plugin *make(const char *kind, const char *name)
     conf_problems_init(&problems);
     if (f->conf_size > 0) {
         ck_assert_int_eq(
-            conf_bind(NULL, NULL, kind, f->opts, f->conf_size, NULL, &values, &problems), 0);
+            conf_bind(NULL, NULL, kind, f->opts, f->conf_size, NULL, NULL, &values, &problems), 0);
     }
     conf_problems_finish(&problems);
     ck_assert_msg(plugin_create(host, file, f, kind, values, &p, &e) == 0, "%s", e.msg);

@@ -526,7 +526,7 @@ int instance_options(const struct conf_override *sets, struct conf_values **ret,
         }
     }
     all[n] = (struct conf_override){NULL, NULL, NULL};
-    return conf_bind_with(NULL, NULL, f->name, f->opts, f->conf_size, NULL, all, ret, p);
+    return conf_bind(NULL, NULL, f->name, f->opts, f->conf_size, NULL, all, ret, p);
 }
 
 static void release(struct instance *in)

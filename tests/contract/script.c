@@ -97,7 +97,7 @@ static void read_list(struct conf *c, struct conf_node *list, bool http, struct 
             return;
         }
         if (conf_bind(c, n, what, http ? http_opts : exec_opts, sizeof(struct script_step), NULL,
-                      &v, p) == 0) {
+                      NULL, &v, p) == 0) {
             memcpy(&steps[n_steps].step, v->data, sizeof(struct script_step));
             steps[n_steps].values = v;
             take_program(&steps[n_steps]);

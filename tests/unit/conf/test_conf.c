@@ -95,8 +95,8 @@ static struct loaded load_n(const char *text, size_t len, const struct conf_over
     conf_problems_init(&l.problems);
     conf_parse("fn.yaml", text, len, &l.conf, &l.problems);
     if (l.conf) {
-        conf_bind_with(l.conf, conf_root(l.conf), "sample", sample_opts, sizeof(struct sample),
-                       skip, overrides, &l.values, &l.problems);
+        conf_bind(l.conf, conf_root(l.conf), "sample", sample_opts, sizeof(struct sample),
+                  skip, overrides, &l.values, &l.problems);
         l.sample = l.values->data;
     }
     return l;
@@ -640,14 +640,15 @@ START_TEST(test_without_a_map_there_are_defaults)
     const struct sample *s;
 
     conf_problems_init(&p);
-    ck_assert_int_eq(conf_bind(NULL, NULL, "sample", sample_opts, sizeof(*s), NULL, &v, &p), 0);
+    ck_assert_int_eq(conf_bind(NULL, NULL, "sample", sample_opts, sizeof(*s), NULL, NULL, &v, &p),
+                               0);
     s = v->data;
     ck_assert_uint_eq(s->hosts.n, 2);
     ck_assert_str_eq(s->hosts.items[1], "b");
     ck_assert_str_eq(buf_text(&p.text),
                      "CFG709 sample: key \"needed\" is missing; expected a text (what must be there)\n");
     conf_values_destroy(v);
-    ck_assert_int_eq(conf_bind(NULL, NULL, "none", NULL, 0, NULL, &v, &p), 0);
+    ck_assert_int_eq(conf_bind(NULL, NULL, "none", NULL, 0, NULL, NULL, &v, &p), 0);
     conf_values_destroy(v);
     conf_problems_finish(&p);
 }
@@ -760,8 +761,8 @@ START_TEST(test_fields_of_32_bits)
 
     conf_problems_init(&p);
     ck_assert_int_eq(conf_parse("fn.yaml", text, strlen(text), &c, &p), 0);
-    conf_bind(c, conf_root(c), "room", room_rows, sizeof(*r), NULL, &values, &p);
-    conf_bind(c, NULL, "room", room_rows, sizeof(*r), NULL, &others, &p);
+    conf_bind(c, conf_root(c), "room", room_rows, sizeof(*r), NULL, NULL, &values, &p);
+    conf_bind(c, NULL, "room", room_rows, sizeof(*r), NULL, NULL, &others, &p);
     ck_assert_str_eq(buf_text(&p.text), "");
     r = values->data;
     ck_assert_uint_eq(r->calls, UINT32_MAX);

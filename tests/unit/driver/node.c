@@ -170,7 +170,7 @@ static struct conf_values *bind_options(const struct fn_factory *f, const char *
     struct conf_values *values = NULL;
 
     conf_problems_init(&problems);
-    conf_bind(NULL, NULL, "driver", f->opts, f->conf_size, NULL, &values, &problems);
+    conf_bind(NULL, NULL, "driver", f->opts, f->conf_size, NULL, NULL, &values, &problems);
     for (; options && *options; options += 2) {
         conf_override(values, options[0], "test", options[1], &problems);
     }

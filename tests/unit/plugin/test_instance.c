@@ -26,8 +26,8 @@ static struct plugin *make(const char *sample, const char *name, struct fn_error
     ck_assert_msg(plugin_file_open(h, sample_path(sample), &f, e) == 0, "%s", e->msg);
     factory = plugin_file_factory(f, "placer", "sample");
     conf_problems_init(&problems);
-    ck_assert_int_eq(conf_bind(NULL, NULL, name, factory->opts, factory->conf_size, NULL, &values,
-                               &problems), 0);
+    ck_assert_int_eq(conf_bind(NULL, NULL, name, factory->opts, factory->conf_size, NULL, NULL,
+                               &values, &problems), 0);
     conf_problems_finish(&problems);
     if (plugin_create(h, f, factory, name, values, &ret, e) < 0) {
         return NULL;

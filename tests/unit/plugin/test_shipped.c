@@ -229,7 +229,7 @@ static int try_make(const char *kind, const char *name, const char *yaml, struct
     ck_assert_ptr_nonnull(factory);
     conf_problems_init(&problems);
     ck_assert_int_eq(conf_parse("t.yaml", yaml, strlen(yaml), &conf, &problems), 0);
-    conf_bind(conf, conf_root(conf), name, factory->opts, factory->conf_size, NULL, &values,
+    conf_bind(conf, conf_root(conf), name, factory->opts, factory->conf_size, NULL, NULL, &values,
               &problems);
     ck_assert_msg(problems.n == 0, "%s", buf_text(&problems.text));
     conf_problems_finish(&problems);

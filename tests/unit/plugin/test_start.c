@@ -20,7 +20,8 @@ static int start(const char *path, const char *name, struct plugin **ret, struct
     ck_assert_ptr_nonnull(factory);
     conf_problems_init(&problems);
     if (factory->conf_size) {
-        conf_bind(NULL, NULL, name, factory->opts, factory->conf_size, NULL, &values, &problems);
+        conf_bind(NULL, NULL, name, factory->opts, factory->conf_size, NULL, NULL, &values,
+                  &problems);
     }
     conf_problems_finish(&problems);
     return plugin_create(h, f, factory, "mine", values, ret, e);

@@ -123,8 +123,8 @@ static void bind(struct kit *k, const char *const *options)
     const char *value;
 
     conf_problems_init(&problems);
-    conf_bind(NULL, NULL, k->factory->name, k->factory->opts, k->factory->conf_size, NULL, &k->conf,
-              &problems);
+    conf_bind(NULL, NULL, k->factory->name, k->factory->opts, k->factory->conf_size, NULL, NULL,
+              &k->conf, &problems);
     ck_assert_ptr_nonnull(k->conf);
     for (; *options; options++) {
         value = strchr(*options, '=');
