@@ -161,19 +161,13 @@ static const char *without_user(struct config *c, const char *url)
                               strncmp(url + scheme, "://", 3) == 0 ? (int)scheme : 0, url, at);
 }
 
-static void refuse_url(struct config *c, enum config_section section, const char *key,
-                       const char *url, const char *rule, struct conf_problems *p)
-{
-    config_refuse(c, section, key, without_user(c, url), rule, p);
-}
-
 static void check_log(struct config *c, struct conf_problems *p)
 {
     const char *dest_rule = log_dest_refused(c->log->dest);
     const char *prefix_rule = log_prefix_refused(c->log->prefix);
 
     if (dest_rule) {
-        refuse_url(c, SECTION_LOG, "dest", c->log->dest, dest_rule, p);
+        config_refuse(c, SECTION_LOG, "dest", without_user(c, c->log->dest), dest_rule, p);
     }
     if (prefix_rule) {
         config_refuse(c, SECTION_LOG, "prefix", c->log->prefix, prefix_rule, p);
@@ -232,13 +226,14 @@ static void check_traces(struct config *c, struct conf_problems *p)
     struct url u;
 
     if (url && !split_http(url, &u)) {
-        refuse_url(c, SECTION_TRACES, "endpoint", url, "http://... or https://...", p);
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "http://... or https://...", p);
     } else if (url && !url_has_address(&u)) {
-        refuse_url(c, SECTION_TRACES, "endpoint", url,
-                   "a host, with a port of 1..65535 if it has one", p);
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "a host, with a port of 1..65535 if it has one", p);
     } else if (url && u.host != u.begin) { /* nobody would send it, and fnd check prints it */
-        refuse_url(c, SECTION_TRACES, "endpoint", url,
-                   "a URL without user and password; a token belongs in traces.headers", p);
+        config_refuse(c, SECTION_TRACES, "endpoint", without_user(c, url),
+                      "a URL without user and password; a token belongs in traces.headers", p);
     }
     if (url && o->ca && strncmp(url, "https://", 8) != 0) {
         config_refuse(c, SECTION_TRACES, "ca", o->ca, "an endpoint with https:// for it", p);
@@ -274,12 +269,14 @@ static void check_api_url(struct config *c, struct conf_problems *p)
         return;
     }
     if (!split_http(url, &u) || u.host_len == 0 || *u.host == ':') {
-        refuse_url(c, SECTION_LB, "api_url", url,
-                   "http://host:port (no host specified for client)", p);
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
+                      "http://host:port (no host specified for client)", p);
     } else if (!url_has_address(&u)) {
-        refuse_url(c, SECTION_LB, "api_url", url, "http://host:port, with a port of 1..65535", p);
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
+                      "http://host:port, with a port of 1..65535", p);
     } else if (by_file && (u.host != u.begin || (*u.rest && strcmp(u.rest, "/") != 0))) {
-        refuse_url(c, SECTION_LB, "api_url", url, "http://host:port and nothing else", p);
+        config_refuse(c, SECTION_LB, "api_url", without_user(c, url),
+                      "http://host:port and nothing else", p);
     } else {
         c->catalog->api_url = origin_of(c, url); /* the rest is dropped, as by Go Fn */
     }
@@ -291,10 +288,10 @@ static void check_public_url(struct config *c, struct conf_problems *p)
     struct url u;
 
     if (url && !origin_of(c, url)) {
-        refuse_url(c, SECTION_API, "public_url", url, "http://host:port", p);
+        config_refuse(c, SECTION_API, "public_url", without_user(c, url), "http://host:port", p);
     } else if (url && split_http(url, &u) && u.host != u.begin) {
-        refuse_url(c, SECTION_API, "public_url", url,
-                   "a URL without user and password: everybody is shown it", p);
+        config_refuse(c, SECTION_API, "public_url", without_user(c, url),
+                      "a URL without user and password: everybody is shown it", p);
     }
 }
 

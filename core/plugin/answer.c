@@ -334,9 +334,10 @@ bool plugin_answer_output(struct plugin *p, uint32_t fd, const void *data, size_
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static bool is_pair_text(const char *text)
+/* A text of at most that many bytes. */
+static bool fits(const char *text, size_t max)
 {
-    return text && strnlen(text, FN_OPERATOR_TEXT_MAX + 1) <= FN_OPERATOR_TEXT_MAX;
+    return text && strnlen(text, max + 1) <= max;
 }
 
 int plugin_answer_pairs(struct plugin *p, const char *method, const struct fn_kv *pairs,
@@ -348,7 +349,8 @@ int plugin_answer_pairs(struct plugin *p, const char *method, const struct fn_kv
         return FN_E_INTERNAL;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_pair_text(pairs[i].key) || !is_pair_text(pairs[i].value) || !pairs[i].key[0]) {
+        if (!fits(pairs[i].key, FN_OPERATOR_TEXT_MAX) ||
+            !fits(pairs[i].value, FN_OPERATOR_TEXT_MAX) || !pairs[i].key[0]) {
             bad(p, "%s: pair %u; expected a key and a value of at most %u bytes", method, i,
                 FN_OPERATOR_TEXT_MAX);
             return FN_E_INTERNAL;
@@ -357,16 +359,12 @@ int plugin_answer_pairs(struct plugin *p, const char *method, const struct fn_kv
     return 0;
 }
 
-static bool is_line_id(const char *text)
-{
-    return text && strnlen(text, LINE_ID_MAX + 1) <= LINE_ID_MAX;
-}
-
 static bool is_line(const struct fn_log_line *l)
 {
-    return l && l->size >= LINE_SIZE_MIN && (l->fd == 1 || l->fd == 2) && is_line_id(l->app_id) &&
-           is_line_id(l->fn_id) && is_line_id(l->container_id) && is_line_id(l->call_id) &&
-           l->data && l->len <= FN_OPERATOR_LINE_MAX;
+    return l && l->size >= LINE_SIZE_MIN && (l->fd == 1 || l->fd == 2) &&
+           fits(l->app_id, LINE_ID_MAX) && fits(l->fn_id, LINE_ID_MAX) &&
+           fits(l->container_id, LINE_ID_MAX) && fits(l->call_id, LINE_ID_MAX) && l->data &&
+           l->len <= FN_OPERATOR_LINE_MAX;
 }
 
 int plugin_answer_lines(struct plugin *p, const char *method,

@@ -1,8 +1,9 @@
 /* Reads just enough of an ELF file to know that the dynamic linker can map it safely and that it
  * was built for this host. Every offset is checked against the size of the file before it is used;
  * nothing of the file is run. What is not covered: damage inside code, data or symbol contents. */
-#include <plugin/elf_int.h>
+#include <plugin/plugin_int.h>
 
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,43 @@
 #define OWN_MACHINE EM_X86_64
 #define OWN_RELATIVE R_X86_64_RELATIVE
 #define OWN_IRELATIVE R_X86_64_IRELATIVE
+#define OWN_LINKER "ld-linux-x86-64.so.2"
 #elif defined(__aarch64__)
 #define OWN_MACHINE EM_AARCH64
 #define OWN_RELATIVE R_AARCH64_RELATIVE
 #define OWN_IRELATIVE R_AARCH64_IRELATIVE
+#define OWN_LINKER "ld-linux-aarch64.so.1"
 #else
 #error "expected x86-64 or arm64"
 #endif
 
 #define SEGMENT_MAX (1ULL << 32) /* in memory */
+#define SHOWN_BYTES 256
+#define PHDRS_MAX 64
+#define SHDRS_MAX 256
+#define DYNS_MAX 512
+#define NOTES_MAX 65536u
+#define STRTAB_MAX (16u * 1024u * 1024u)
+#define RELA_MAX (1u << 20)
+#define SYMBOLS_MAX (1u << 20)
+
+struct elf {
+    struct plugin_check *c;
+    const char *bytes; /* of the file, which does not change; aligned for any type */
+    uint64_t size;
+    /* what lies in it: */
+    const Elf64_Ehdr *eh;
+    const Elf64_Phdr *ph;
+    const Elf64_Shdr *sh;
+    const Elf64_Dyn *dyn;
+    uint32_t n_dyn;
+    const char *strings; /* DT_STRTAB; ends with NUL */
+    uint64_t strings_len;
+    const Elf64_Shdr *symbols; /* the one .dynsym */
+    const Elf64_Sym *syms;
+    uint64_t n_syms;
+    bool chooses; /* a relocation is computed by code of the file */
+};
 
 static bool inside(uint64_t at, uint64_t len, uint64_t limit)
 {
@@ -32,14 +61,15 @@ static const void *elf_at(const struct elf *e, uint64_t at, uint64_t len, size_t
     return at % align == 0 && inside(at, len, e->size) ? e->bytes + at : NULL;
 }
 
-int elf_beyond(struct elf *e, const char *what, uint64_t got, uint64_t expected)
+/* Got a number; expected at most. */
+static int elf_beyond(struct elf *e, const char *what, uint64_t got, uint64_t expected)
 {
     return plugin_problem(e->c, FN_E_INVALID, "PLG906",
                           "damaged or truncated ELF file: %s, got %llu; expected at most %llu",
                           what, (unsigned long long)got, (unsigned long long)expected);
 }
 
-int elf_damaged(struct elf *e, const char *what)
+static int elf_damaged(struct elf *e, const char *what)
 {
     return plugin_problem(e->c, FN_E_INVALID, "PLG906", "damaged or truncated ELF file: %s", what);
 }
@@ -604,12 +634,153 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
     return r < 0 ? r : check_relocations(e, DT_JMPREL, DT_PLTRELSZ, 0);
 }
 
-int plugin_elf_open(struct elf *e)
-{
-    const Elf64_Phdr *dynamic = NULL;
-    int r = check_header(e);
+/* ---- what the file asks of others ------------------------------------------------------------ */
 
-    r = r < 0 ? r : check_tables(e);
-    r = r < 0 ? r : check_segments(e, &dynamic);
-    return r < 0 ? r : check_dynamic(e, dynamic);
+/* Code of a library runs with the plugin's, so each one is named by the host or by the operator.
+ * These are the C and C++ run time, and what the host links itself and shipped plugins use. */
+static const char *const always_allowed[] = {
+    "libc.so.6",      "libm.so.6",      "libpthread.so.0", "libdl.so.2",
+    "librt.so.1",     OWN_LINKER,       "libgcc_s.so.1",   "libstdc++.so.6",
+    "libatomic.so.1", "libcrypto.so.3", "libjansson.so.4",
+#if defined(__SANITIZE_ADDRESS__)
+    "libasan.so.8",   "libubsan.so.1",
+#elif defined(__SANITIZE_THREAD__)
+    "libtsan.so.2",
+#endif
+};
+
+static bool is_allowed(const struct plugin_host *h, const char *name)
+{
+    for (size_t i = 0; i < sizeof(always_allowed) / sizeof(always_allowed[0]); i++) {
+        if (strcmp(always_allowed[i], name) == 0) {
+            return true;
+        }
+    }
+    for (uint64_t i = 0; h && i < h->policy.libraries.n; i++) {
+        if (strcmp(h->policy.libraries.items[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All of them are told, so that the operator need not come back for each. */
+static int check_libraries(struct elf *e)
+{
+    char shown[SHOWN_BYTES];
+    int r = 0;
+
+    for (uint32_t i = 0; i < e->n_dyn; i++) {
+        const char *name = e->strings + e->dyn[i].d_un.d_val;
+
+        if (e->dyn[i].d_tag == DT_NEEDED && !is_allowed(e->c->host, name)) {
+            r = plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                               "needs library %s; expected the C library, libstdc++, libcrypto, "
+                               "libjansson, or a name in plugins.libraries",
+                               plugin_quote(name, strlen(name), shown, sizeof(shown)));
+        }
+    }
+    return r;
+}
+
+static int check_symbol(struct elf *e, const Elf64_Sym *sym)
+{
+    bool unique = ELF64_ST_BIND(sym->st_info) == STB_GNU_UNIQUE;
+    bool ifunc = ELF64_ST_TYPE(sym->st_info) == STT_GNU_IFUNC && sym->st_shndx != SHN_UNDEF;
+    const char *name = sym->st_name < e->strings_len ? e->strings + sym->st_name : "";
+    char shown[SHOWN_BYTES];
+
+    if (!unique && !ifunc) {
+        return 0;
+    }
+    plugin_quote(name, strlen(name), shown, sizeof(shown));
+    return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                          unique
+                              ? "shares symbol %s with the whole process (GNU unique); expected "
+                                "none, link with a version script that exports fn_plugin_v1 alone"
+                              : "chooses symbol %s by code that runs while it is linked (IFUNC); "
+                                "expected none",
+                          shown);
+}
+
+static int check_names(struct elf *e)
+{
+    int r = check_libraries(e);
+
+    /* The first one is told: a C++ file has hundreds of the kind, or none. */
+    for (uint64_t i = 0; i < e->n_syms && r == 0; i++) {
+        r = check_symbol(e, &e->syms[i]);
+    }
+    return r < 0 || !e->chooses
+               ? r
+               : plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                                "chooses a function by code that runs while it is linked (IFUNC); "
+                                "expected none");
+}
+
+/* ---- our note -------------------------------------------------------------------------------- */
+
+/* 1 = found, 0 = not here, < 0 = damaged. */
+static int scan_notes(struct elf *e, const Elf64_Phdr *p, struct fn_note *ret)
+{
+    uint64_t align = p->p_align == 8 ? 8 : 4;
+    uint64_t at = 0;
+    uint64_t name_len;
+    uint64_t desc_len;
+    const char *notes = e->bytes + p->p_offset;
+    Elf64_Nhdr nh;
+
+    if (p->p_filesz > NOTES_MAX) {
+        return elf_beyond(e, "size of a note segment", p->p_filesz, NOTES_MAX);
+    }
+    while (p->p_filesz - at >= sizeof(nh)) {
+        memcpy(&nh, notes + at, sizeof(nh));
+        name_len = ((uint64_t)nh.n_namesz + align - 1) & ~(align - 1);
+        desc_len = ((uint64_t)nh.n_descsz + align - 1) & ~(align - 1);
+        if (sizeof(nh) + name_len + nh.n_descsz > p->p_filesz - at) {
+            return elf_beyond(e, "end of a note", at + sizeof(nh) + name_len + nh.n_descsz,
+                           p->p_filesz);
+        }
+        if (nh.n_namesz == 4 && nh.n_type == FN_NOTE_TYPE && nh.n_descsz >= 8 && align == 4 &&
+            memcmp(notes + at + sizeof(nh), FN_NOTE_OWNER, 4) == 0) {
+            memcpy(ret, notes + at, sizeof(*ret));
+            return 1;
+        }
+        at += sizeof(nh) + name_len + desc_len;
+        if (at > p->p_filesz) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static int find_note(struct elf *e, struct fn_note *ret)
+{
+    uint32_t i;
+    int r;
+
+    for (i = 0; i < e->eh->e_phnum; i++) {
+        if (e->ph[i].p_type == PT_NOTE) {
+            r = scan_notes(e, &e->ph[i], ret);
+            if (r != 0) {
+                return r < 0 ? r : 0;
+            }
+        }
+    }
+    return plugin_problem(e->c, FN_E_INVALID, "PLG907",
+                          "has no note of owner \"" FN_NOTE_OWNER "\"; expected a plugin built "
+                          "with FN_PLUGIN_DEFINE");
+}
+
+int plugin_elf_check(struct plugin_check *c, const void *bytes, uint64_t size)
+{
+    struct elf e = { .c = c, .bytes = bytes, .size = size };
+    const Elf64_Phdr *dynamic = NULL;
+    int r = check_header(&e);
+
+    r = r < 0 ? r : check_tables(&e);
+    r = r < 0 ? r : check_segments(&e, &dynamic);
+    r = r < 0 ? r : check_dynamic(&e, dynamic);
+    r = r < 0 ? r : check_names(&e);
+    return r < 0 ? r : find_note(&e, &c->note);
 }

@@ -86,17 +86,15 @@ static int file_load(struct plugin_check *c, struct plugin_file *f)
         why = without_name(dlerror(), name);
         return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; %s", why, plugin_linker_advice(why));
     }
-    f->mapping = plugin_mapping_add(f->handle, f->path, &twin);
-    if (twin) {
-        return plugin_problem(c, FN_E_INTERNAL, "PLG908",
-                              "the linker gave the handle of another plugin; expected one of its "
-                              "own");
-    }
     r = plugin_mem_create(f->handle, &c->mem);
     if (r < 0) {
         return plugin_problem(c, r, "PLG908", "its segments are not known to the linker");
     }
-    r = take_tables(c, f);
+    f->mapping = plugin_mapping_add(f->handle, c->mem, f->path, &twin);
+    r = twin ? plugin_problem(c, FN_E_INTERNAL, "PLG908",
+                              "the linker gave the handle of another plugin; expected one of its "
+                              "own")
+             : take_tables(c, f);
     plugin_mem_destroy(c->mem);
     c->mem = NULL;
     return r;

@@ -89,14 +89,8 @@ int plugin_mem_create(void *handle, struct plugin_mem **ret)
     return 0;
 }
 
-int plugin_mem_range(void *handle, uintptr_t *ret_from, uintptr_t *ret_to)
+void plugin_mem_range(const struct plugin_mem *m, uintptr_t *ret_from, uintptr_t *ret_to)
 {
-    struct plugin_mem *m = NULL;
-    int r = plugin_mem_create(handle, &m);
-
-    if (r < 0) {
-        return r;
-    }
     *ret_from = UINTPTR_MAX;
     *ret_to = 0;
     for (size_t i = 0; i < m->n; i++) {
@@ -105,8 +99,6 @@ int plugin_mem_range(void *handle, uintptr_t *ret_from, uintptr_t *ret_to)
             *ret_to = m->segments[i].to > *ret_to ? m->segments[i].to : *ret_to;
         }
     }
-    plugin_mem_destroy(m);
-    return *ret_to ? 0 : FN_E_INTERNAL;
 }
 
 void plugin_mem_destroy(struct plugin_mem *m)

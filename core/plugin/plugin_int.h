@@ -100,15 +100,15 @@ int plugin_trial(struct plugin_check *c, int fd);
 
 struct plugin_mem;
 
-/* [*ret_from, *ret_to) holds all its segments. */
-int plugin_mem_range(void *handle, uintptr_t *ret_from, uintptr_t *ret_to);
-/* Remembers where it lies, for plugin_mapping_at(). NULL when the table is full, or when `handle`
- * is known: then *ret_twin is set. */
-struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *ret_twin);
-
 /* The segments of all objects of this process; those of `handle` are marked as its own. */
 int plugin_mem_create(void *handle, struct plugin_mem **ret);
 void plugin_mem_destroy(struct plugin_mem *m);
+/* [*ret_from, *ret_to) holds all segments of its own. */
+void plugin_mem_range(const struct plugin_mem *m, uintptr_t *ret_from, uintptr_t *ret_to);
+/* Remembers where it lies, for plugin_mapping_at(). NULL when the table is full, or when `handle`
+ * is known: then *ret_twin is set. */
+struct plugin_mapping *plugin_mapping_add(void *handle, const struct plugin_mem *m,
+                                          const char *path, bool *ret_twin);
 /* [p, p + len) lies in the plugin's own readable segments and is aligned. */
 bool plugin_mem_table(const struct plugin_mem *m, const void *p, size_t len, size_t align);
 bool plugin_mem_code(const struct plugin_mem *m, const void *p);

@@ -138,7 +138,8 @@ const struct plugin_mapping *plugin_mapping_at(const void *addr)
     return NULL;
 }
 
-struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *ret_twin)
+struct plugin_mapping *plugin_mapping_add(void *handle, const struct plugin_mem *mem,
+                                          const char *path, bool *ret_twin)
 {
     const struct plugin_mapping *known;
     struct plugin_mapping *m;
@@ -156,10 +157,10 @@ struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *
     }
     m = &mappings[n];
     *m = (struct plugin_mapping){ .path = strdup(path), .version = "", .handle = handle };
-    if (!m->path || plugin_mem_range(handle, &m->from, &m->to) < 0) {
-        free((char *)(uintptr_t)m->path);
+    if (!m->path) {
         return NULL;
     }
+    plugin_mem_range(mem, &m->from, &m->to);
     __atomic_store_n(&n_mappings, n + 1, __ATOMIC_RELEASE);
     return m;
 }
