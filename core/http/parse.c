@@ -16,7 +16,7 @@
 
 #define KIB 1024
 
-void refuse(struct refusal *r, int status, const char *fmt, ...)
+int refuse(struct refusal *r, int status, const char *fmt, ...)
 {
     va_list ap;
 
@@ -24,6 +24,7 @@ void refuse(struct refusal *r, int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(r->text, sizeof(r->text), fmt, ap);
     va_end(ap);
+    return FN_E_INVALID;
 }
 
 /* RFC 9110 5.6.2 */
@@ -76,8 +77,7 @@ bool parse_is_value(const char *s, size_t len)
 
 static int64_t refuse_line(size_t max, struct refusal *r)
 {
-    refuse(r, 414, "HTTP109 request line > %zu bytes", max);
-    return FN_E_INVALID;
+    return refuse(r, 414, "HTTP109 request line > %zu bytes", max);
 }
 
 int64_t parse_seek_end(struct parse_seek *seek, const char *data, size_t len,
@@ -111,12 +111,8 @@ int64_t parse_seek_end(struct parse_seek *seek, const char *data, size_t len,
         return refuse_line(limits->line_bytes_max, r);
     }
     if (len >= max) {
-        if (max % KIB == 0) {
-            refuse(r, 431, "HTTP109 header block > %zu KiB", max / KIB);
-        } else {
-            refuse(r, 431, "HTTP109 header block > %zu bytes", max);
-        }
-        return FN_E_INVALID;
+        return max % KIB == 0 ? refuse(r, 431, "HTTP109 header block > %zu KiB", max / KIB)
+                              : refuse(r, 431, "HTTP109 header block > %zu bytes", max);
     }
     return 0;
 }
@@ -139,15 +135,13 @@ static int cut_field(char *line, char *lf, unsigned number, struct header *ret, 
         upper = *p == '-';
     }
     if (p == line || *p != ':') {
-        refuse(r, 400, "HTTP105 invalid header name at line %u", number);
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP105 invalid header name at line %u", number);
     }
     *p++ = '\0';
     ret->name = line;
     end = lf[-1] == '\r' ? lf - 1 : NULL;
     if (!end || end < p || !parse_is_value(p, (size_t)(end - p))) {
-        refuse(r, 400, "HTTP106 control byte in header \"%.*s\"", QUOTED_MAX, line);
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP106 control byte in header \"%.*s\"", QUOTED_MAX, line);
     }
     while (p < end && (*p == ' ' || *p == '\t')) {
         p++;
@@ -190,8 +184,7 @@ static int cut_fields(struct arena *arena, char *line, char *end, uint32_t field
             break;
         }
         if (ret->n == fields_max) {
-            refuse(r, 431, "HTTP109 more than %u header fields", fields_max);
-            return FN_E_INVALID;
+            return refuse(r, 431, "HTTP109 more than %u header fields", fields_max);
         }
         if (cut_field(line, lf, number, &ret->items[ret->n], r) < 0) {
             return FN_E_INVALID;
@@ -288,20 +281,17 @@ static int frame(const struct special *s, bool http10, struct parse_framing *ret
 {
     *ret = (struct parse_framing){ .keep_alive = http10 ? s->keep_alive && !s->close : !s->close };
     if (s->lengths_n > 0 && s->codings_n > 0) {
-        refuse(r, 400, "HTTP101 both Content-Length and Transfer-Encoding");
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP101 both Content-Length and Transfer-Encoding");
     }
     if (s->lengths_n > 0) {
         if (s->lengths_n > 1 || !parse_length(s->length, &ret->length)) {
-            refuse(r, 400, "HTTP102 invalid Content-Length");
-            return FN_E_INVALID;
+            return refuse(r, 400, "HTTP102 invalid Content-Length");
         }
         ret->has_length = true;
     }
     if (s->codings_n > 0) {
         if (s->codings_n > 1 || http10 || strcasecmp(s->coding, "chunked") != 0) {
-            refuse(r, 501, "HTTP103 unsupported transfer coding");
-            return FN_E_INVALID;
+            return refuse(r, 501, "HTTP103 unsupported transfer coding");
         }
         ret->chunked = true;
     }
@@ -327,13 +317,11 @@ static int check_version(const char *v, bool *ret_http10, struct refusal *r)
         major = strcspn(v + 5, ".");
         if (is_digits(v + 5, major) &&
             (v[5 + major] == '\0' || is_digits(v + 6 + major, strlen(v + 6 + major)))) {
-            refuse(r, 505, "HTTP108 request line: version, got \"%.*s\"; expected HTTP/1.1",
-                   QUOTED_MAX, v);
-            return FN_E_INVALID;
+            return refuse(r, 505, "HTTP108 request line: version, got \"%.*s\"; expected HTTP/1.1",
+                          QUOTED_MAX, v);
         }
     }
-    refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
-    return FN_E_INVALID;
+    return refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
 }
 
 /* Those that are registered and in use, the frequent ones first (RFC 9110, 5789, 4918 ...). */
@@ -374,11 +362,7 @@ static bool is_authority(const char *s, size_t len)
     return p == end;
 }
 
-static int bad_target(struct refusal *r)
-{
-    refuse(r, 400, "HTTP108 request line: invalid target");
-    return FN_E_INVALID;
-}
+#define BAD_TARGET "HTTP108 request line: invalid target"
 
 /* Path, query and, in absolute form, the authority, which then replaces Host. */
 static int cut_target(struct arena *arena, struct parsed_request *q, struct refusal *r)
@@ -388,7 +372,7 @@ static int cut_target(struct arena *arena, struct parsed_request *q, struct refu
 
     if (*path == '*') {
         if (path[1] || strcmp(q->method, "OPTIONS") != 0) {
-            return bad_target(r);
+            return refuse(r, 400, BAD_TARGET);
         }
     } else if (*path != '/') {
         size_t host_at = strncasecmp(path, "http://", 7) == 0    ? 7
@@ -397,7 +381,7 @@ static int cut_target(struct arena *arena, struct parsed_request *q, struct refu
         size_t host_len = strcspn(path + host_at, "/?");
 
         if (host_at == 0 || host_len == 0 || !is_authority(path + host_at, host_len)) {
-            return bad_target(r);
+            return refuse(r, 400, BAD_TARGET);
         }
         q->host = arena_strndup(arena, path + host_at, host_len);
         path += host_at + host_len;
@@ -423,8 +407,7 @@ static int cut_request_line(char *line, char *lf, struct parsed_request *q, stru
         p++;
     }
     if (p == line || *p != ' ' || lf[-1] != '\r' || p - line > PARSE_METHOD_MAX) {
-        refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
     }
     *p++ = '\0';
     lf[-1] = '\0';
@@ -434,13 +417,11 @@ static int cut_request_line(char *line, char *lf, struct parsed_request *q, stru
         p++;
     }
     if (p == q->target || *p != ' ') {
-        refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
     }
     *p++ = '\0';
     if (strlen(p) != (size_t)(lf - 1 - p)) {
-        refuse(r, 400, "HTTP108 request line: NUL byte");
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP108 request line: NUL byte");
     }
     return check_version(p, &q->http10, r);
 }
@@ -456,19 +437,16 @@ static bool is_host(const char *s)
 static int check_special(const struct special *s, struct parsed_request *q, struct refusal *r)
 {
     if (s->hosts_n > 1 || (s->hosts_n == 0 && !q->http10)) {
-        refuse(r, 400, "HTTP107 Host: got %u fields; expected one", s->hosts_n);
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP107 Host: got %u fields; expected one", s->hosts_n);
     }
     if (s->host && !is_host(s->host)) {
-        refuse(r, 400, "HTTP107 Host: invalid character; expected host or host:port");
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP107 Host: invalid character; expected host or host:port");
     }
     q->host = s->host ? s->host : "";
     if (s->expect && !q->http10) {
         if (strcasecmp(s->expect, "100-continue") != 0) {
-            refuse(r, 417, "HTTP112 Expect, got \"%.*s\"; expected 100-continue", QUOTED_MAX,
-                   s->expect);
-            return FN_E_INVALID;
+            return refuse(r, 417, "HTTP112 Expect, got \"%.*s\"; expected 100-continue", QUOTED_MAX,
+                          s->expect);
         }
         q->expects_continue = true;
     }
@@ -490,15 +468,13 @@ int parse_request(struct arena *arena, const char *data, size_t len,
     }
     lf = memchr(head, '\n', len);
     if (!lf || lf == head) {
-        refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
-        return FN_E_INVALID;
+        return refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
     }
     if ((e = cut_request_line(head, lf, &q, r)) < 0) {
         return e;
     }
     if (strcmp(q.method, "CONNECT") == 0 || strcmp(q.method, "TRACE") == 0) {
-        refuse(r, 405, "HTTP113 method not allowed: %s", q.method);
-        return FN_E_INVALID;
+        return refuse(r, 405, "HTTP113 method not allowed: %s", q.method);
     }
     if ((e = cut_fields(arena, lf + 1, head + len, limits->fields_max, &q.headers, r)) < 0) {
         return e;
@@ -509,8 +485,7 @@ int parse_request(struct arena *arena, const char *data, size_t len,
         return e;
     }
     if (!is_method(q.method)) {
-        refuse(r, 405, "HTTP113 unknown method");
-        return FN_E_INVALID;
+        return refuse(r, 405, "HTTP113 unknown method");
     }
     *ret = q;
     return 0;
@@ -528,8 +503,7 @@ static int cut_status_line(const char *line, const char *lf, struct parsed_answe
         (line[7] != '0' && line[7] != '1') || line[8] != ' ' || line[9] < '1' || line[9] > '5' ||
         !is_digits(line + 9, 3) || (line[12] != ' ' && line[12] != '\r') ||
         !parse_is_value(line, len - 1)) {
-        refuse(r, 502, "status line, expected HTTP/1.1 and a status");
-        return FN_E_INVALID;
+        return refuse(r, 502, "status line, expected HTTP/1.1 and a status");
     }
     a->http10 = line[7] == '0';
     a->status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + line[11] - '0';
@@ -550,8 +524,7 @@ int parse_answer(struct arena *arena, const char *data, size_t len,
     }
     lf = memchr(head, '\n', len);
     if (!lf) {
-        refuse(r, 502, "status line, expected HTTP/1.1 and a status");
-        return FN_E_INVALID;
+        return refuse(r, 502, "status line, expected HTTP/1.1 and a status");
     }
     if ((e = cut_status_line(head, lf, &a, r)) < 0 ||
         (e = cut_fields(arena, lf + 1, head + len, limits->fields_max, &a.headers, r)) < 0) {

@@ -20,7 +20,8 @@ struct refusal {
     char text[160];
 };
 
-void refuse(struct refusal *r, int status, const char *fmt, ...)
+/* FN_E_INVALID */
+int refuse(struct refusal *r, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 struct parse_limits {
