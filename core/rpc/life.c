@@ -27,7 +27,7 @@ bool life_leave(struct rpc_conn *l)
     return true;
 }
 
-void life_fail(struct rpc_conn *l, const char *why)
+void rpc_conn_break(struct rpc_conn *l, const char *why)
 {
     if (!l->dead) {
         l->dead = true;
@@ -86,18 +86,13 @@ void rpc_conn_close(struct rpc_conn *l)
     life_leave(l);
 }
 
-void rpc_conn_break(struct rpc_conn *l, const char *why)
-{
-    life_fail(l, why);
-}
-
 void life_idle(struct rpc_conn *l)
 {
     if (l->streams_n > 0 || l->dead) {
         return;
     }
     if (l->left) {
-        life_fail(l, "nobody needs the connection any more");
+        rpc_conn_break(l, "nobody needs the connection any more");
     } else if (l->goaway_final) {
         /* The client closes when it has read everything; a connection that we close first could
          * lose what is on its way. */
@@ -181,9 +176,9 @@ static void look_at_silence(struct rpc_conn *l)
     int64_t now = env_now_ns(l->env);
 
     if (!l->ready) {
-        life_fail(l, "no HTTP/2 preface came");
+        rpc_conn_break(l, "no HTTP/2 preface came");
     } else if (l->pinged) {
-        life_fail(l, "the peer does not answer a ping");
+        rpc_conn_break(l, "the peer does not answer a ping");
     } else if (!l->left && l->limits->client_silence_ms == 0) {
         return;
     } else if (now >= next_ping_ns(l)) {
@@ -208,7 +203,7 @@ static void life_on_timer(struct env_timer *t)
         }
         break;
     case LIFE_PART:
-        life_fail(l, "drained");
+        rpc_conn_break(l, "drained");
         break;
     case LIFE_DRAIN:
         life_drain_heard(l); /* it said nothing, but had its time */
@@ -247,7 +242,7 @@ void rpc_conn_drain(struct rpc_conn *l)
         return;
     }
     if (!l->ready) {
-        life_fail(l, "shutting down");
+        rpc_conn_break(l, "shutting down");
         return;
     }
     l->draining = true;
@@ -266,17 +261,17 @@ void life_drain_heard(struct rpc_conn *l)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct env *env,
-               const struct rpc_limits *limits, bool server)
+void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct transport *t, bool server)
 {
     l->ops = ops;
-    l->env = env;
-    l->limits = limits;
+    l->env = t->env;
+    l->limits = &t->limits;
     l->server = server;
     LIST_INIT(&l->streams);
+    LIST_INSERT_HEAD(&t->conns, l, entry);
     l->death.cb = on_death;
     l->timer.cb = life_on_timer;
-    l->heard_ns = env_now_ns(env);
+    l->heard_ns = env_now_ns(l->env);
     if (server) {
         set_timer(l, LIFE_SILENCE, l->heard_ns + l->limits->answer_ms * ENV_MS);
     }
@@ -286,12 +281,24 @@ void life_finish(struct rpc_conn *l)
 {
     /* Broken by a transport that forgets a connection before its streams. */
     assert(l->streams_n == 0);
+    LIST_REMOVE(l, entry);
     if (l->io) {
         hang_up(l);
     }
     env_undefer(l->env, &l->death);
     env_timer_clear(l->env, &l->timer);
     free(l->why);
+}
+
+void life_end_all(struct transport *t)
+{
+    struct rpc_conn *l;
+
+    while ((l = LIST_FIRST(&t->conns))) {
+        /* Broken by core/node, if it destroyed the rpc from a callback. */
+        assert(l->entered == 0);
+        rpc_conn_close(l);
+    }
 }
 
 bool rpc_conn_takes_calls(const struct rpc_conn *l)

@@ -4,8 +4,9 @@
  * in a struct rpc_life_ops; a stream of it with a struct rpc_stream and a struct rpc_stream_ops.
  * Everything is [loop].
  *
- * A connection that ends (life_fail) does not touch its library or its owners at once: its death is
- * a task, which tells the owner, so that nobody begins calls on it, then the streams, and frees. */
+ * A connection that ends (rpc_conn_break) does not touch its library or its owners at once: its
+ * death is a task, which tells the owner, so that nobody begins calls on it, then the streams, and
+ * frees. */
 #ifndef RPC_LIFE_H
 #define RPC_LIFE_H
 
@@ -23,6 +24,7 @@ enum life_timer {
 /* States: begun, ready, dead. Freed by death, which the loop runs, or by rpc_conn_close(). */
 struct rpc_conn {
     const struct rpc_life_ops *ops;
+    LIST_ENTRY(rpc_conn) entry;
     struct net_io *io;
     void (*io_close)(struct net_io *io);
     struct env *env;
@@ -73,15 +75,15 @@ static inline bool life_serves(const struct rpc_conn *l, uint32_t stream)
 }
 
 /* In zeroed memory, without a stream of core/net and a listener (cb) yet. */
-void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct env *env,
-               const struct rpc_limits *limits, bool server);
+void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct transport *t,
+               bool server);
 void life_finish(struct rpc_conn *l); /* closes the socket */
+void life_end_all(struct transport *t); /* destroy() of it: connections end without callbacks */
 
 /* Around whatever may call an owner. False: it was closed meanwhile and is freed. */
 void life_enter(struct rpc_conn *l);
 bool life_leave(struct rpc_conn *l);
 
-void life_fail(struct rpc_conn *l, const char *why);
 void life_idle(struct rpc_conn *l);        /* a stream has gone */
 void life_heard(struct rpc_conn *l);       /* bytes came */
 void life_settings(struct rpc_conn *l);    /* the peer's came */
@@ -113,10 +115,10 @@ struct rpc_stream_ops {
     void (*late)(struct rpc_stream *st);     /* at its deadline, before it is over. NULL ok */
     void (*detach)(struct rpc_stream *st);   /* leaves its connection. NULL ok */
     bool (*is_used)(const struct rpc_stream *st); /* by the library. NULL: never */
-    void (*free)(struct rpc_stream *st);
+    void (*finish)(struct rpc_stream *st); /* what else it has is freed. NULL ok */
 };
 
-/* In zeroed memory. */
+/* In zeroed memory of malloc()'s, at its beginning. */
 void stream_init(struct rpc_stream *st, const struct rpc_stream_ops *ops, struct rpc_conn *c);
 void stream_enter(struct rpc_stream *st);
 void stream_leave(struct rpc_stream *st); /* may free it */

@@ -23,10 +23,14 @@ void stream_leave(struct rpc_stream *st)
     }
     env_undefer(st->env, &st->task);
     env_timer_clear(st->env, &st->deadline);
+    st->ops->drop_kept(st);
+    if (st->ops->finish) {
+        st->ops->finish(st);
+    }
     buf_finish(&st->out.bytes);
     free(st->text);
     free(st->end_text);
-    st->ops->free(st);
+    free(st);
 }
 
 /* Its connection does not count it any more. */

@@ -55,6 +55,9 @@ struct rpc_limits {
  * (life.h), a stream. */
 struct transport {
     const struct rpc_transport *table;
+    struct env *env;
+    struct rpc_limits limits;
+    LIST_HEAD(, rpc_conn) conns;
 };
 struct rpc_conn;
 

@@ -52,8 +52,9 @@ static grpc_byte_buffer *take_message(struct core_stream *st)
     return bytes;
 }
 
-static void drop_messages(struct core_stream *st)
+static void drop_messages(struct rpc_stream *base)
 {
+    struct core_stream *st = core_stream_of(base);
     grpc_byte_buffer *bytes;
 
     while ((bytes = take_message(st))) {
@@ -73,14 +74,13 @@ static bool core_call_is_used(const struct rpc_stream *base)
     return st->send.busy || st->recv.busy || st->end.busy;
 }
 
-static void core_call_free(struct rpc_stream *base)
+static void core_call_finish(struct rpc_stream *base)
 {
     struct core_stream *st = core_stream_of(base);
 
     if (st->dirty) {
         TAILQ_REMOVE(&st->t->dirty_streams, st, dirty_link);
     }
-    drop_messages(st);
     if (st->call) {
         grpc_call_unref(st->call);
     }
@@ -89,7 +89,6 @@ static void core_call_free(struct rpc_stream *base)
     grpc_slice_unref(st->details);
     grpc_slice_unref(st->path);
     grpc_slice_unref(st->request_id.value);
-    free(st);
 }
 
 /* Its HEADERS may come or not: those that come next may be another's. */
@@ -144,11 +143,6 @@ static void core_call_detach(struct rpc_stream *base)
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
-
-static void core_call_drop_kept(struct rpc_stream *base)
-{
-    drop_messages(core_stream_of(base));
-}
 
 /* A call that has failed while its owner reads nothing still ends at its deadline: the peer's clock
  * may have been first. */
@@ -229,7 +223,7 @@ static void core_call_deliver(struct core_stream *st)
     }
     st->base.delivering = false;
     if (!st->base.cb) {
-        drop_messages(st);
+        drop_messages(&st->base);
     }
     stream_leave(&st->base);
 }
@@ -237,7 +231,7 @@ static void core_call_deliver(struct core_stream *st)
 /* Messages without bytes cost memory too: five bytes of the wire are hundreds here. */
 static void core_call_keep(struct core_stream *st, grpc_byte_buffer *bytes)
 {
-    bool full = st->t->held_bytes + MESSAGE_COST_BYTES > st->t->limits.memory_max_bytes;
+    bool full = st->t->held_bytes + MESSAGE_COST_BYTES > st->t->base.limits.memory_max_bytes;
     struct core_message *m = full ? NULL : malloc(sizeof(*m));
 
     if (!m) {
@@ -491,13 +485,13 @@ static const struct rpc_stream_ops stream_ops = { .send = core_call_send,
                                                   .is_answered = core_call_is_answered,
                                                   .go_on = core_call_go_on,
                                                   .has_to_go_on = core_call_has_to_go_on,
-                                                  .drop_kept = core_call_drop_kept,
+                                                  .drop_kept = drop_messages,
                                                   .cancel = core_call_cancel,
                                                   .over = core_call_over,
                                                   .late = core_call_late,
                                                   .detach = core_call_detach,
                                                   .is_used = core_call_is_used,
-                                                  .free = core_call_free };
+                                                  .finish = core_call_finish };
 
 static struct core_stream *stream_create(struct core_conn *c)
 {

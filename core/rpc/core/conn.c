@@ -46,7 +46,6 @@ static void core_conn_free(struct rpc_conn *l)
 {
     struct core_conn *c = core_conn_of(l);
 
-    LIST_REMOVE(c, entry);
     if (c->dirty) {
         TAILQ_REMOVE(&c->t->dirty_conns, c, dirty_link);
     }
@@ -65,7 +64,8 @@ static void core_conn_free(struct rpc_conn *l)
 
 void conn_call_counted(struct core_conn *c)
 {
-    uint32_t max = c->t->limits.calls_max ? c->t->limits.calls_max : CALLS_MAX - CALLS_SPARE;
+    uint32_t limit = c->t->base.limits.calls_max;
+    uint32_t max = limit ? limit : CALLS_MAX - CALLS_SPARE;
 
     if (++c->calls_n >= max) {
         life_calls_out(&c->life);
@@ -189,7 +189,7 @@ static size_t common_args(const struct core *t, grpc_arg args[ARGS_MAX])
 {
     size_t n = 0;
 
-    args[n++] = integer(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)t->limits.message_max_bytes);
+    args[n++] = integer(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)t->base.limits.message_max_bytes);
     args[n++] = integer(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
     args[n++] = integer(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, RPC_STREAM_WINDOW_BYTES);
     args[n++] = integer(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -230,7 +230,7 @@ static bool make_server(struct core_conn *c, int far)
         close(far);
         return false;
     }
-    args[n++] = integer(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)c->t->limits.streams_max);
+    args[n++] = integer(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)c->t->base.limits.streams_max);
     args[n++] = integer(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0); /* pump.c counts */
     all.num_args = n;
     /* Broken by who adds a line above. */
@@ -291,7 +291,7 @@ struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, con
         t->host->io_close(io);
         return NULL;
     }
-    life_init(&c->life, &life_ops, t->env, &t->limits, !authority);
+    life_init(&c->life, &life_ops, base, !authority);
     c->life.ud = ud;
     c->life.io = io;
     c->life.io_close = t->host->io_close;
@@ -300,7 +300,6 @@ struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, con
     c->peer_streams_max = UINT32_MAX;
     TAILQ_INIT(&c->unnamed);
     TAILQ_INIT(&c->arrivals);
-    LIST_INSERT_HEAD(&t->conns, c, entry);
     pump_init(c, !authority);
     if (!connect_core(c, authority, tls)) {
         core_conn_free(&c->life);

@@ -34,7 +34,7 @@ static void on_log(gpr_log_func_args *args)
 
 void core_wake(struct core *t)
 {
-    env_defer(t->env, &t->turn);
+    env_defer(t->base.env, &t->turn);
 }
 
 void core_dirty_conn(struct core_conn *c)
@@ -125,7 +125,7 @@ static void core_on_turn(struct env_task *task)
         pump_out(c);
     }
     if (t->busy_ops > 0 && !env_timer_is_set(&t->tick)) {
-        env_timer_set(t->env, &t->tick, env_now_ns(t->env) + TICK_NS);
+        env_timer_set(t->base.env, &t->tick, env_now_ns(t->base.env) + TICK_NS);
     }
 }
 
@@ -160,11 +160,10 @@ static int core_create(const struct rpc_transport_host *host, const struct rpc_l
     init_library(host);
     t->base.table = fnd_transport();
     t->host = host;
-    t->env = host->env;
-    t->limits = *limits;
+    t->base.env = host->env;
+    t->base.limits = *limits;
     t->turn.cb = core_on_turn;
     t->tick.cb = on_tick;
-    LIST_INIT(&t->conns);
     TAILQ_INIT(&t->dirty_conns);
     TAILQ_INIT(&t->dirty_streams);
     t->cq = grpc_completion_queue_create_for_next(NULL);
@@ -204,17 +203,14 @@ static void core_destroy(struct transport *base)
     struct core *t = container_of(base, struct core, base);
     gpr_timespec end = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                     gpr_time_from_millis(DESTROY_MS, GPR_TIMESPAN));
-    struct core_conn *c;
 
-    while ((c = LIST_FIRST(&t->conns))) {
-        rpc_conn_close(&c->life);
-    }
+    life_end_all(base);
     while (t->busy_ops > 0 && gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), end) < 0) {
         poll_core(t, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                   gpr_time_from_millis(10, GPR_TIMESPAN)));
     }
-    env_undefer(t->env, &t->turn);
-    env_timer_clear(t->env, &t->tick);
+    env_undefer(t->base.env, &t->turn);
+    env_timer_clear(t->base.env, &t->tick);
     grpc_completion_queue_shutdown(t->cq);
     while (grpc_completion_queue_next(t->cq, end, NULL).type == GRPC_OP_COMPLETE) {
     }

@@ -29,12 +29,9 @@ struct core_op {
 struct core {
     struct transport base;
     const struct rpc_transport_host *host;
-    struct env *env;
-    struct rpc_limits limits;
     grpc_completion_queue *cq;
     grpc_channel_credentials *channel_creds;
     grpc_server_credentials *server_creds;
-    LIST_HEAD(, core_conn) conns;
     TAILQ_HEAD(, core_conn) dirty_conns;     /* C core may have made bytes for them */
     TAILQ_HEAD(, core_stream) dirty_streams; /* want batches */
     struct env_task turn;
@@ -95,7 +92,6 @@ struct core_arrival {
 struct core_conn {
     struct rpc_conn life; /* first */
     struct core *t;
-    LIST_ENTRY(core_conn) entry;
     TAILQ_ENTRY(core_conn) dirty_link;
     bool dirty;
     struct loop_fd near; /* our end of the pair; -1: closed */

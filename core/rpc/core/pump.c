@@ -138,7 +138,7 @@ static void count_fed(struct core_conn *c, uint32_t id, size_t len)
     if (st) {
         st->fed_bytes += len;
         c->t->held_bytes += len;
-        st->bad_memory = c->t->held_bytes > c->t->limits.memory_max_bytes;
+        st->bad_memory = c->t->held_bytes > c->t->base.limits.memory_max_bytes;
         c->judging = c->judging || st->bad_memory;
     } else if (a) {
         a->fed_bytes += len;
@@ -153,9 +153,9 @@ static void judge_stream(struct core_conn *c, struct core_stream *st)
         stream_fail(&st->base, GRPC_INTERNAL, "RUN403 a message is compressed; expected identity");
     } else if (st->bad_bytes) {
         snprintf(text, sizeof(text), "RUN402 received message larger than max (%u vs. %u)",
-                 st->bad_bytes, c->t->limits.message_max_bytes);
+                 st->bad_bytes, c->t->base.limits.message_max_bytes);
         stream_fail(&st->base, GRPC_EXHAUSTED, text);
-    } else if (c->t->held_bytes > c->t->limits.memory_max_bytes) {
+    } else if (c->t->held_bytes > c->t->base.limits.memory_max_bytes) {
         stream_fail(&st->base, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
     } else {
         st->bad_memory = false; /* others took theirs */
@@ -227,7 +227,7 @@ static void prefix_read(struct core_conn *c, struct core_prefix *p, const unsign
         if (p->have == RPC_PREFIX_BYTES) {
             p->have = 0;
             p->left = frames_u32(p->bytes + 1);
-            if (p->bytes[0] != 0 || p->left > c->t->limits.message_max_bytes) {
+            if (p->bytes[0] != 0 || p->left > c->t->base.limits.message_max_bytes) {
                 refuse_message(c, p, len - n);
             }
         }
@@ -503,7 +503,7 @@ static const struct frames_cb out_cb = { out_begin, out_data, out_end };
 static int pump_add(struct core_conn *c, struct buf *to, const void *bytes, size_t len)
 {
     if (buf_add(to, bytes, len) < 0) {
-        life_fail(&c->life, "out of memory");
+        rpc_conn_break(&c->life, "out of memory");
         return -1;
     }
     return 0;
@@ -633,7 +633,7 @@ static void peer_ended(struct core_conn *c, const char *why)
         c->ended = true;
         snprintf(text, sizeof(text), "%s", why);
         read_ahead(c);
-        life_fail(&c->life, text);
+        rpc_conn_break(&c->life, text);
     }
 }
 
@@ -744,9 +744,9 @@ void pump_out(struct core_conn *c)
         }
     }
     if (!c->life.dead && c->life.calmed) {
-        life_fail(&c->life, "the connection was ended by GOAWAY");
+        rpc_conn_break(&c->life, "the connection was ended by GOAWAY");
     } else if (!c->life.dead && c->core_ended) {
-        life_fail(&c->life, "C core closed the connection");
+        rpc_conn_break(&c->life, "C core closed the connection");
     }
     life_leave(&c->life);
 }

@@ -33,13 +33,8 @@ static int make_option(nghttp2_option **ret)
 static void h2_destroy(struct transport *t)
 {
     struct h2 *h = container_of(t, struct h2, base);
-    struct h2_conn *c;
 
-    while ((c = LIST_FIRST(&h->conns))) {
-        /* Broken by core/node, if it destroyed the rpc from a callback. */
-        assert(c->life.entered == 0);
-        rpc_conn_close(&c->life);
-    }
+    life_end_all(t);
     nghttp2_session_callbacks_del(h->callbacks);
     nghttp2_option_del(h->option);
     free(h);
@@ -54,9 +49,8 @@ static int h2_create(const struct rpc_transport_host *host, const struct rpc_lim
         return FN_E_EXHAUSTED;
     }
     h->base.table = &rpc_transport_nghttp2;
-    h->env = host->env;
-    h->limits = *limits;
-    LIST_INIT(&h->conns);
+    h->base.env = host->env;
+    h->base.limits = *limits;
     h->callbacks = recv_callbacks();
     if (!h->callbacks || make_option(&h->option) < 0) {
         h2_destroy(&h->base);
@@ -72,7 +66,6 @@ static void h2_conn_free(struct rpc_conn *l)
 {
     struct h2_conn *c = conn_of(l);
 
-    LIST_REMOVE(c, entry);
     env_undefer(l->env, &c->flush);
     nghttp2_session_del(c->session);
     buf_finish(&c->pending);
@@ -93,7 +86,7 @@ static void h2_write_failed(struct h2_conn *c)
     snprintf(why, sizeof(why), "%s", net_io_error(c->life.io));
     while (!c->life.dead && take_input(c)) {
     }
-    life_fail(&c->life, why);
+    rpc_conn_break(&c->life, why);
 }
 
 /* Bytes taken; fewer than len: the socket is full, or broken. */
@@ -148,7 +141,7 @@ static bool produce(struct h2_conn *c)
         c->out_full = false;
         n = nghttp2_session_mem_send(c->session, &data);
         if (n < 0) {
-            life_fail(&c->life, nghttp2_strerror((int)n));
+            rpc_conn_break(&c->life, nghttp2_strerror((int)n));
             return false;
         }
         if (n == 0) {
@@ -176,7 +169,7 @@ static void write_now(struct h2_conn *c)
         done = len > 0 && !c->life.doomed ? write_some(c, h->out, len) : 0;
         if (done < len && !c->life.dead && !c->life.doomed) {
             if (buf_add(&c->pending, h->out + done, len - done) < 0) {
-                life_fail(&c->life, "out of memory");
+                rpc_conn_break(&c->life, "out of memory");
             }
             return;
         }
@@ -187,13 +180,13 @@ static void flush(struct h2_conn *c)
 {
     life_enter(&c->life);
     if (c->poor) {
-        life_fail(&c->life, "out of memory");
+        rpc_conn_break(&c->life, "out of memory");
     } else {
         write_now(c);
     }
     if (!c->life.dead && !c->life.doomed && (!c->life.draining || c->life.calmed) && !c->blocked &&
         !nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)) {
-        life_fail(&c->life, "the connection was ended by GOAWAY");
+        rpc_conn_break(&c->life, "the connection was ended by GOAWAY");
     }
     life_leave(&c->life);
 }
@@ -204,7 +197,7 @@ static void on_flush(struct env_task *t)
 
     c->flushing = !c->flushing;
     if (c->flushing) {
-        env_defer(c->h->env, &c->flush);
+        env_defer(c->h->base.env, &c->flush);
     } else if (!c->life.dead && !c->blocked) {
         flush(c);
     }
@@ -213,7 +206,7 @@ static void on_flush(struct env_task *t)
 void conn_touch(struct h2_conn *c)
 {
     if (!c->life.dead && !c->blocked) {
-        env_defer(c->h->env, &c->flush);
+        env_defer(c->h->base.env, &c->flush);
     }
 }
 
@@ -243,12 +236,12 @@ static bool take_input(struct h2_conn *c)
     ssize_t r;
 
     if (n == 0) {
-        life_fail(&c->life, "the peer closed the connection");
+        rpc_conn_break(&c->life, "the peer closed the connection");
         return false;
     }
     if (n < 0) {
         if (n != NET_AGAIN) {
-            life_fail(&c->life, net_io_error(c->life.io));
+            rpc_conn_break(&c->life, net_io_error(c->life.io));
         }
         return false;
     }
@@ -258,7 +251,7 @@ static bool take_input(struct h2_conn *c)
         return false;
     }
     if (r < 0) {
-        life_fail(&c->life, nghttp2_strerror((int)r));
+        rpc_conn_break(&c->life, nghttp2_strerror((int)r));
         return false;
     }
     return true;
@@ -309,7 +302,7 @@ static void goaway(struct rpc_conn *l, bool final)
 
 void conn_ids_used(struct h2_conn *c, int32_t id)
 {
-    uint32_t calls_max = c->h->limits.calls_max;
+    uint32_t calls_max = c->h->base.limits.calls_max;
 
     if (id > INT32_MAX - STREAM_IDS_SPARE ||
         (calls_max > 0 && (uint32_t)id / 2 + 1 >= calls_max)) {
@@ -341,7 +334,7 @@ static int h2_settle(struct h2_conn *c)
 
     if (c->life.server) {
         iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
-                                            c->h->limits.streams_max };
+                                            c->h->base.limits.streams_max };
     } else {
         iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 };
     }
@@ -367,7 +360,7 @@ static struct rpc_conn *h2_conn_create(struct transport *t, struct net_io *io,
         net_io_close(io);
         return NULL;
     }
-    life_init(&c->life, &life_ops, h->env, &h->limits, !authority);
+    life_init(&c->life, &life_ops, t, !authority);
     c->life.ud = ud;
     c->life.io = io;
     c->life.io_close = net_io_close;
@@ -375,7 +368,6 @@ static struct rpc_conn *h2_conn_create(struct transport *t, struct net_io *io,
     c->tls = tls;
     c->authority = authority ? strdup(authority) : NULL;
     c->flush.cb = on_flush;
-    LIST_INSERT_HEAD(&h->conns, c, entry);
     if (c->life.server) {
         r = nghttp2_session_server_new2(&c->session, h->callbacks, c, h->option);
     } else if (c->authority) {

@@ -26,11 +26,8 @@ struct h2_head {
 
 struct h2 {
     struct transport base;
-    struct env *env;
-    struct rpc_limits limits;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
-    LIST_HEAD(, h2_conn) conns;
     uint64_t held_bytes; /* in the reassembly buffers of all streams */
     /* One turn's input and output; only one connection uses them at a time. */
     unsigned char in[H2_IN_BYTES];
@@ -41,7 +38,6 @@ struct h2 {
 struct h2_conn {
     struct rpc_conn life; /* first */
     struct h2 *h;
-    LIST_ENTRY(h2_conn) entry;
     nghttp2_session *session;
     char *authority; /* client */
     bool tls;

@@ -109,7 +109,7 @@ static void recv_on_request(struct h2_conn *c, struct h2_stream *st)
         rpc_stream_abort(&st->base, GRPC_UNIMPLEMENTED, "messages are compressed; expected identity");
     } else {
         if (head->timeout_ns > 0) {
-            stream_set_deadline(&st->base, env_now_ns(c->h->env) + head->timeout_ns);
+            stream_set_deadline(&st->base, env_now_ns(c->h->base.env) + head->timeout_ns);
         }
         c->life.cb->request(c->life.ud, &st->base, &head->call);
     }

@@ -22,18 +22,12 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void keep_none(struct h2_stream *st)
-{
-    st->h->held_bytes -= st->in.len;
-    buf_finish(&st->in);
-}
-
-static void h2_stream_free(struct rpc_stream *base)
+static void keep_none(struct rpc_stream *base)
 {
     struct h2_stream *st = stream_of(base);
 
-    keep_none(st);
-    free(st);
+    st->h->held_bytes -= st->in.len;
+    buf_finish(&st->in);
 }
 
 static struct h2_conn *h2_conn_of(const struct h2_stream *st)
@@ -73,11 +67,6 @@ static void h2_stream_over(struct rpc_stream *base)
     }
 }
 
-static void h2_stream_drop_kept(struct rpc_stream *st)
-{
-    keep_none(stream_of(st));
-}
-
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 static void give_window_back(struct h2_stream *st)
@@ -94,7 +83,7 @@ static void give_window_back(struct h2_stream *st)
 /* The length of the message that begins at `data`, or the reason against it. */
 static bool check_prefix(struct h2_stream *st, const unsigned char *data, uint32_t *ret)
 {
-    uint32_t max = st->h->limits.message_max_bytes;
+    uint32_t max = st->h->base.limits.message_max_bytes;
     uint32_t n = (uint32_t)data[1] << 24 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 8 |
                  data[4];
     char text[96];
@@ -135,7 +124,7 @@ static void stream_keep(struct h2_stream *st, const unsigned char *data, size_t 
 {
     struct h2 *h = st->h;
 
-    if (h->held_bytes + len > h->limits.memory_max_bytes) {
+    if (h->held_bytes + len > h->base.limits.memory_max_bytes) {
         stream_fail(&st->base, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
     } else if (buf_add(&st->in, data, len) < 0) {
         stream_fail(&st->base, GRPC_EXHAUSTED, "out of memory");
@@ -161,7 +150,7 @@ static void deliver_kept(struct h2_stream *st)
     buf_consume(&all, taken);
     st->in = all;
     if (!st->base.cb || st->in.len == 0) {
-        keep_none(st);
+        keep_none(&st->base);
     }
 }
 
@@ -351,10 +340,9 @@ static const struct rpc_stream_ops stream_ops = { .send = h2_stream_send,
                                                   .go_on = h2_stream_go_on,
                                                   .has_to_go_on = h2_stream_has_to_go_on,
                                                   .has_rest = h2_stream_has_rest,
-                                                  .drop_kept = h2_stream_drop_kept,
+                                                  .drop_kept = keep_none,
                                                   .cancel = h2_stream_cancel,
-                                                  .over = h2_stream_over,
-                                                  .free = h2_stream_free };
+                                                  .over = h2_stream_over };
 
 struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
 {

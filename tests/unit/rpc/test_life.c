@@ -12,11 +12,12 @@ static struct rpc_conn life;
 static void setup(void)
 {
     static const struct rpc_life_ops none;
-    static const struct rpc_limits limits;
+    static struct transport transport;
 
     env = fake_env_create();
     life = (struct rpc_conn){ 0 };
-    life_init(&life, &none, &env->env, &limits, true);
+    transport = (struct transport){ .env = &env->env };
+    life_init(&life, &none, &transport, true);
 }
 
 static void teardown(void)
