@@ -478,37 +478,28 @@ static void expect_uid(struct fnsock *f, uint32_t uid)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+/* What is not set, and what follows from it. */
 static void set_defaults(struct fnsocks *all)
 {
-    struct fnsock_config *config = &all->config;
+    struct fnsock_config *c = &all->config;
+    struct fnsock_limits *l = &c->limits;
 
-    if (!config->limits.answer_header_bytes_max) {
-        config->limits.answer_header_bytes_max = HEAD_BYTES_MAX;
+    l->answer_header_bytes_max =
+        l->answer_header_bytes_max ? l->answer_header_bytes_max : HEAD_BYTES_MAX;
+    l->answer_headers_max = l->answer_headers_max ? l->answer_headers_max : FIELDS_MAX;
+    l->idle_close_ns = l->idle_close_ns ? l->idle_close_ns : IDLE_CLOSE_NS;
+    c->retry_ns = c->retry_ns ? c->retry_ns : RETRY_NS;
+    c->dir_bytes_max = c->dir_bytes_max ? c->dir_bytes_max : DIR_BYTES;
+    c->dir_inodes_max = c->dir_inodes_max ? c->dir_inodes_max : DIR_INODES;
+    if (c->tmpfs_word) {
+        c->tmpfs = strcmp(c->tmpfs_word, "auto") == 0   ? FNSOCK_TMPFS_AUTO
+                   : strcmp(c->tmpfs_word, "true") == 0 ? FNSOCK_TMPFS_ON
+                                                        : FNSOCK_TMPFS_OFF;
+        c->tmpfs_word = NULL;
     }
-    if (!config->limits.answer_headers_max) {
-        config->limits.answer_headers_max = FIELDS_MAX;
-    }
-    if (!config->limits.idle_close_ns) {
-        config->limits.idle_close_ns = IDLE_CLOSE_NS;
-    }
-    if (!config->retry_ns) {
-        config->retry_ns = RETRY_NS;
-    }
-    if (config->tmpfs_word) {
-        config->tmpfs = strcmp(config->tmpfs_word, "auto") == 0   ? FNSOCK_TMPFS_AUTO
-                        : strcmp(config->tmpfs_word, "true") == 0 ? FNSOCK_TMPFS_ON
-                                                                  : FNSOCK_TMPFS_OFF;
-        config->tmpfs_word = NULL;
-    }
-    if (!config->dir_bytes_max) {
-        config->dir_bytes_max = DIR_BYTES;
-    }
-    if (!config->dir_inodes_max) {
-        config->dir_inodes_max = DIR_INODES;
-    }
-    all->parse_limits.head_bytes_max = config->limits.answer_header_bytes_max;
-    all->parse_limits.line_bytes_max = STATUS_LINE_MAX;
-    all->parse_limits.fields_max = config->limits.answer_headers_max;
+    all->parse_limits = (struct parse_limits){ .head_bytes_max = l->answer_header_bytes_max,
+                                               .line_bytes_max = STATUS_LINE_MAX,
+                                               .fields_max = l->answer_headers_max };
 }
 
 void fnsock_set_limits(struct fnsock_if *f, const struct fnsock_limits *limits)

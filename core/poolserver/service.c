@@ -57,11 +57,12 @@ static void send_packed(struct rpc_incoming *in, const ProtobufCMessage *m, bool
     }
 }
 
-/* Members of a group in order; *ret_n of them. The list is the caller's. */
-static const struct npm_host **members_of(const struct npm_group *g, bool draining, uint32_t *ret_n)
+/* Members of a group in order; *ret_n of them. */
+static const struct npm_host **members_of(struct arena *a, const struct npm_group *g, bool draining,
+                                          uint32_t *ret_n)
 {
     uint32_t n = npm_host_count(g);
-    const struct npm_host **list = calloc(n + 1, sizeof(*list));
+    const struct npm_host **list = arena_alloc(a, n * sizeof(*list));
 
     *ret_n = 0;
     for (uint32_t i = 0; list && i < n; i++) {
@@ -85,11 +86,11 @@ static bool is_learnt(const struct npm_group *g)
 /* Labels that are beyond it are left out: runners without labels are better than no list. */
 #define LABEL_SETS_BYTES_MAX (1u << 20)
 
-/* The texts of all sets of labels; members say the place of theirs. The array is the caller's. */
-static char **label_sets_of(const struct npm_group *g, struct log_gate *gate)
+/* The texts of all sets of labels; members say the place of theirs. */
+static char **label_sets_of(struct arena *a, const struct npm_group *g, struct log_gate *gate)
 {
     uint32_t n = npm_labels_n(g);
-    char **list = calloc(n + 1, sizeof(*list));
+    char **list = arena_alloc(a, n * sizeof(*list));
     size_t bytes = 0;
 
     for (uint32_t i = 0; list && i < n; i++) {
@@ -118,18 +119,19 @@ static void membership_pack(struct npm_service *s, const char *group, struct pac
     const struct npm_group *g = npm_manager_group(s->manager, group);
     Fnd__Membership m = FND__MEMBERSHIP__INIT;
     const struct npm_host **hosts;
-    Fnd__Member *members, **list;
-    char **label_sets;
+    Fnd__Member *members;
     struct npm_figures f;
+    struct arena arena;
     uint32_t n;
 
     *ret = (struct packed){ .data = NULL };
     npm_figures(g, &f);
-    hosts = members_of(g, true, &n);
-    members = calloc(n + 1, sizeof(*members));
-    list = calloc(n + 1, sizeof(Fnd__Member *));
-    label_sets = label_sets_of(g, &s->label_bytes);
-    if (hosts && members && list && label_sets) {
+    arena_init(&arena, 0);
+    hosts = members_of(&arena, g, true, &n);
+    members = arena_alloc(&arena, n * sizeof(*members));
+    m.members = arena_alloc(&arena, n * sizeof(*m.members));
+    m.label_sets = label_sets_of(&arena, g, &s->label_bytes);
+    if (!arena.failed) {
         for (uint32_t i = 0; i < n; i++) {
             fnd__member__init(&members[i]);
             members[i].id = (char *)(uintptr_t)hosts[i]->id;
@@ -137,24 +139,19 @@ static void membership_pack(struct npm_service *s, const char *group, struct pac
             members[i].capacity_mb = hosts[i]->capacity_mb;
             members[i].draining = hosts[i]->state == NPM_DRAINING;
             members[i].labels = hosts[i]->labels_1;
-            list[i] = &members[i];
+            m.members[i] = &members[i];
         }
         m.epoch = npm_manager_epoch(s->manager);
         m.version = f.version;
         m.group = (char *)(uintptr_t)group;
-        m.members = list;
         m.n_members = n;
-        m.label_sets = label_sets;
         m.n_label_sets = npm_labels_n(g);
         ret->data = malloc(fnd__membership__get_packed_size(&m) + 1);
     }
     if (ret->data) {
         ret->len = fnd__membership__pack(&m, ret->data);
     }
-    free(label_sets);
-    free(list);
-    free(members);
-    free(hosts);
+    arena_finish(&arena);
 }
 
 /* "NPM502 ...": by its code, which is as much as the label has. */
@@ -590,12 +587,13 @@ static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void 
 
 /* ---- membership, historic -------------------------------------------------------------------- */
 
-static void answer_group(struct npm_service *s, struct rpc_incoming *in, LBGroupId *id)
+static void answer_group(struct npm_service *s, struct rpc_incoming *in, LBGroupId *id,
+                         struct arena *arena)
 {
     const struct npm_group *g = npm_manager_group(s->manager, id->id);
     LBGroupMembership m = LBGROUP_MEMBERSHIP__INIT;
-    const struct npm_host **hosts = NULL;
-    Runner *runners = NULL, **list = NULL;
+    const struct npm_host **hosts;
+    Runner *runners;
     uint32_t n = 0;
 
     if (!g) {
@@ -607,25 +605,21 @@ static void answer_group(struct npm_service *s, struct rpc_incoming *in, LBGroup
         rpc_incoming_end(in, GRPC_UNAVAILABLE, "NPM505 the group is not learnt yet");
         return;
     }
-    hosts = members_of(g, false, &n);
-    runners = calloc(n + 1, sizeof(*runners));
-    list = calloc(n + 1, sizeof(Runner *));
-    if (!hosts || !runners || !list) {
+    hosts = members_of(arena, g, false, &n);
+    runners = arena_alloc(arena, n * sizeof(*runners));
+    m.runners = arena_alloc(arena, n * sizeof(*m.runners));
+    if (arena->failed) {
         rpc_incoming_end(in, GRPC_EXHAUSTED, "out of memory");
-    } else {
-        for (uint32_t i = 0; i < n; i++) {
-            runner__init(&runners[i]);
-            runners[i].address = (char *)(uintptr_t)hosts[i]->address;
-            list[i] = &runners[i];
-        }
-        m.group_id = id;
-        m.runners = list;
-        m.n_runners = n;
-        send_packed(in, &m.base, true);
+        return;
     }
-    free(hosts);
-    free(runners);
-    free(list);
+    for (uint32_t i = 0; i < n; i++) {
+        runner__init(&runners[i]);
+        runners[i].address = (char *)(uintptr_t)hosts[i]->address;
+        m.runners[i] = &runners[i];
+    }
+    m.group_id = id;
+    m.n_runners = n;
+    send_packed(in, &m.base, true);
 }
 
 static void on_get_group(void *ud, struct rpc_incoming *in, const void *data, size_t len)
@@ -634,7 +628,7 @@ static void on_get_group(void *ud, struct rpc_incoming *in, const void *data, si
     LBGroupId *id = unpack(in, &lbgroup_id__descriptor, data, len, &arena);
 
     if (id) {
-        answer_group(ud, in, id);
+        answer_group(ud, in, id, &arena);
     }
     arena_finish(&arena);
 }

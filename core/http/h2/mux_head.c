@@ -19,11 +19,9 @@ void mux_head_begin(struct mux_head *h, struct mux_stream *st, int32_t id)
     h->list_bytes = 0;
     h->method[0] = '\0';
     h->has_authority = h->has_host = h->refused = false;
-    buf_clear(&h->path);
-    buf_clear(&h->authority);
-    buf_clear(&h->host);
-    buf_clear(&h->cookie);
-    buf_clear(&h->fields);
+    for (int i = 0; i < HEAD_TEXTS_N; i++) {
+        buf_clear(&h->texts[i]);
+    }
 }
 
 static void small_again(struct buf *b)
@@ -36,20 +34,16 @@ static void small_again(struct buf *b)
 static void forget(struct mux_head *h)
 {
     h->stream = NULL;
-    small_again(&h->path);
-    small_again(&h->authority);
-    small_again(&h->host);
-    small_again(&h->cookie);
-    small_again(&h->fields);
+    for (int i = 0; i < HEAD_TEXTS_N; i++) {
+        small_again(&h->texts[i]);
+    }
 }
 
 void mux_head_finish(struct mux_head *h)
 {
-    buf_finish(&h->path);
-    buf_finish(&h->authority);
-    buf_finish(&h->host);
-    buf_finish(&h->cookie);
-    buf_finish(&h->fields);
+    for (int i = 0; i < HEAD_TEXTS_N; i++) {
+        buf_finish(&h->texts[i]);
+    }
 }
 
 /* ---- fields --------------------------------------------------------------------------------- */
@@ -62,9 +56,9 @@ static void head_refuse(struct mux_head *h, const char *text)
     }
 }
 
-static void head_put(struct mux_head *h, struct buf *b, const char *data, size_t len)
+static void head_put(struct mux_head *h, enum mux_text to, const char *data, size_t len)
 {
-    if (buf_add(b, data, len) < 0 && !h->refused) {
+    if (buf_add(&h->texts[to], data, len) < 0 && !h->refused) {
         h->refused = true;
         refuse_for_memory(&h->refusal);
     }
@@ -84,10 +78,10 @@ static bool is_one_word(const char *s, size_t len)
 /* Several pieces are one field (RFC 9113, 8.2.3). */
 static void add_cookie(struct mux_head *h, const char *value, size_t len)
 {
-    if (h->cookie.len > 0) {
-        head_put(h, &h->cookie, "; ", 2);
+    if (h->texts[HEAD_COOKIE].len > 0) {
+        head_put(h, HEAD_COOKIE, "; ", 2);
     }
-    head_put(h, &h->cookie, value, len);
+    head_put(h, HEAD_COOKIE, value, len);
 }
 
 static void add_field(struct mux_head *h, const char *name, size_t name_len, const char *value,
@@ -105,12 +99,12 @@ static void add_field(struct mux_head *h, const char *name, size_t name_len, con
         add_cookie(h, value, len);
     } else if (name_len == 4 && memcmp(name, "host", 4) == 0 && !h->has_host) {
         h->has_host = true;
-        head_put(h, &h->host, value, len);
+        head_put(h, HEAD_HOST, value, len);
     } else {
-        head_put(h, &h->fields, name, name_len);
-        head_put(h, &h->fields, ": ", 2);
-        head_put(h, &h->fields, value, len);
-        head_put(h, &h->fields, "\r\n", 2);
+        head_put(h, HEAD_FIELDS, name, name_len);
+        head_put(h, HEAD_FIELDS, ": ", 2);
+        head_put(h, HEAD_FIELDS, value, len);
+        head_put(h, HEAD_FIELDS, "\r\n", 2);
     }
 }
 
@@ -123,13 +117,13 @@ static void add_pseudo(struct mux_head *h, const char *name, size_t name_len, co
             head_refuse(h, "HTTP108 request line: invalid method");
         }
     } else if (name_len == 5 && memcmp(name, ":path", 5) == 0) {
-        head_put(h, &h->path, value, len);
+        head_put(h, HEAD_PATH, value, len);
         if (!is_one_word(value, len)) {
             head_refuse(h, "HTTP108 request line: invalid target");
         }
     } else if (name_len == 10 && memcmp(name, ":authority", 10) == 0) {
         h->has_authority = true;
-        head_put(h, &h->authority, value, len);
+        head_put(h, HEAD_AUTHORITY, value, len);
         if (!parse_is_value(value, len)) {
             head_refuse(h, "HTTP107 Host: invalid character; expected host or host:port");
         }
@@ -142,8 +136,8 @@ void mux_head_add(struct mux *m, const char *name, size_t name_len, const char *
     struct mux_head *h = &m->head;
 
     h->list_bytes += name_len + len + MUX_FIELD_BYTES;
-    if (!h->stream || h->fields.len > m->s->parse_limits.head_bytes_max ||
-        h->cookie.len > m->s->parse_limits.head_bytes_max) {
+    if (!h->stream || h->texts[HEAD_FIELDS].len > m->s->parse_limits.head_bytes_max ||
+        h->texts[HEAD_COOKIE].len > m->s->parse_limits.head_bytes_max) {
         return; /* trailers are dropped; a head that is too big is so already */
     }
     if (legal && name_len > 0 && name[0] == ':') {
@@ -166,13 +160,14 @@ static bool same(const struct buf *a, const struct buf *b)
 /* Of CONNECT it is the authority. */
 static const struct buf *target_of(const struct mux_head *h)
 {
-    return h->path.len > 0 ? &h->path : &h->authority;
+    return h->texts[HEAD_PATH].len > 0 ? &h->texts[HEAD_PATH] : &h->texts[HEAD_AUTHORITY];
 }
 
 static int compose_head(struct buf *b, const struct mux_head *h)
 {
     const struct buf *target = target_of(h);
-    const struct buf *host = h->has_authority ? &h->authority : &h->host;
+    const struct buf *host = h->has_authority ? &h->texts[HEAD_AUTHORITY] : &h->texts[HEAD_HOST];
+    const struct buf *cookie = &h->texts[HEAD_COOKIE];
     int r;
 
     buf_clear(b);
@@ -181,9 +176,9 @@ static int compose_head(struct buf *b, const struct mux_head *h)
     if (h->has_authority || h->has_host) {
         r |= buf_add_str(b, "Host: ") | buf_add(b, host->data, host->len) | buf_add(b, "\r\n", 2);
     }
-    r |= buf_add(b, h->fields.data, h->fields.len);
-    if (h->cookie.len > 0) {
-        r |= buf_add_str(b, "Cookie: ") | buf_add(b, h->cookie.data, h->cookie.len);
+    r |= buf_add(b, h->texts[HEAD_FIELDS].data, h->texts[HEAD_FIELDS].len);
+    if (cookie->len > 0) {
+        r |= buf_add_str(b, "Cookie: ") | buf_add(b, cookie->data, cookie->len);
         r |= buf_add(b, "\r\n", 2);
     }
     return r | buf_add(b, "\r\n", 2);
@@ -222,7 +217,8 @@ int mux_head_read(struct mux *m, struct mux_stream *st, struct parsed_request *r
     st->q->head_only = strcmp(h->method, "HEAD") == 0; /* of a refusal, too */
     if (h->refused) {
         *r = h->refusal;
-    } else if (h->has_authority && h->has_host && !same(&h->authority, &h->host)) {
+    } else if (h->has_authority && h->has_host &&
+               !same(&h->texts[HEAD_AUTHORITY], &h->texts[HEAD_HOST])) {
         refuse(r, 400, "HTTP107 Host: differs from :authority");
     } else {
         e = read_composed(m, st, ret, r);

@@ -92,14 +92,16 @@ struct mux_part {
     unsigned char out[MUX_OUT_BYTES]; /* scratch: what is written at once */
 };
 
+/* What a head is put together from; the last one are "name: value" lines. */
+enum mux_text { HEAD_PATH, HEAD_AUTHORITY, HEAD_HOST, HEAD_COOKIE, HEAD_FIELDS, HEAD_TEXTS_N };
+
 /* The header block that comes in; one at a time by protocol. */
 struct mux_head {
     struct mux_stream *stream; /* whose request it is; NULL: trailers */
     int32_t id;
     size_t list_bytes;
     char method[PARSE_METHOD_MAX + 2]; /* one that is too long is refused as such */
-    struct buf path, authority, host, cookie;
-    struct buf fields; /* "name: value" lines */
+    struct buf texts[HEAD_TEXTS_N];
     bool has_authority, has_host;
     bool refused; /* a field is not legal */
     struct refusal refusal;
