@@ -1,15 +1,6 @@
 /* Nothing is guessed: an escape that is none makes the whole text none. */
 #include <base/percent.h>
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 char *percent_decode(struct arena *a, const char *s, size_t len, bool plus)
 {
     char *to = arena_alloc(a, len + 1);
@@ -19,10 +10,10 @@ char *percent_decode(struct arena *a, const char *s, size_t len, bool plus)
         int c = (unsigned char)s[i];
 
         if (c == '%') {
-            if (i + 2 >= len || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0) {
+            if (i + 2 >= len || percent_digit(s[i + 1]) < 0 || percent_digit(s[i + 2]) < 0) {
                 return NULL;
             }
-            c = hex(s[i + 1]) * 16 + hex(s[i + 2]);
+            c = percent_digit(s[i + 1]) * 16 + percent_digit(s[i + 2]);
             i += 2;
         } else if (plus && c == '+') {
             c = ' ';

@@ -3,6 +3,7 @@
  * line feeds inside extensions, which other parsers take for the end of the line. */
 #include <http/parse.h>
 
+#include <base/percent.h>
 #include <string.h>
 
 #define DIGITS_MAX        16
@@ -27,20 +28,9 @@ enum {
     END,
 };
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool on_size(struct chunked *c, char ch)
 {
-    int digit = hex(ch);
+    int digit = percent_digit(ch);
 
     c->overhead++;
     if (digit >= 0) {

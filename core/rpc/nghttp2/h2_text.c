@@ -1,6 +1,7 @@
 /* Texts of gRPC's headers, and what statuses mean. */
 #include <rpc/nghttp2/h2_int.h>
 
+#include <base/percent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,22 +25,13 @@ void text_percent_encode(const char *text, char *ret, size_t cap)
     ret[n] = '\0';
 }
 
-static int hex_of(unsigned char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 void text_percent_decode(const unsigned char *text, size_t len, char *ret, size_t cap)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < len && n + 1 < cap; i++) {
-        int high = text[i] == '%' && i + 2 < len ? hex_of(text[i + 1]) : -1;
-        int low = high >= 0 ? hex_of(text[i + 2]) : -1;
+        int high = text[i] == '%' && i + 2 < len ? percent_digit((char)text[i + 1]) : -1;
+        int low = high >= 0 ? percent_digit((char)text[i + 2]) : -1;
         int c = low >= 0 ? high << 4 | low : text[i];
 
         i += low >= 0 ? 2 : 0;
