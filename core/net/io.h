@@ -119,7 +119,6 @@ struct net_listener;
 struct net_listen_config {
     const char *name;    /* of the port in metrics (port_counts.h), a literal */
     const char *address; /* host:port, :port, [ipv6]:port, unix:/path */
-    bool owner_only;     /* unix: mode 0600, peers are this user or root (SO_PEERCRED) */
     struct net_identity *identity; /* ref taken; NULL or plain: no TLS */
     const char *alpn;              /* as in net_dial */
     int64_t handshake_timeout_ms;  /* TLS; > 0 */
@@ -130,7 +129,6 @@ struct net_listen_config {
     int64_t silence_timeout_ms; /* until the first byte of a handshake; 0 = as the handshake */
     uint32_t connections_max;   /* handshakes and those that were handed over; 0 = any number */
     uint32_t connections_per_ip_max; /* the same of one address; a /64 of IPv6 is one */
-    bool keep_tenth; /* no connection takes one of the last tenth of descriptors */
     const struct fn_strlist *refuse_interfaces; /* see net_came_by(); copied; NULL ok */
 };
 /* accepted(ud, io): handed to the owner, after the handshake. Whoever is turned away is closed

@@ -33,10 +33,7 @@ struct net_listener {
     char *alpn;
     char *unix_path; /* to be removed, or NULL */
     uint16_t port;
-    bool owner_only;
-    bool keep_tenth;
-    int64_t handshake_timeout_ms, silence_timeout_ms;
-    uint32_t handshakes_max, connections_max, connections_per_ip_max;
+    struct net_listen_config config; /* its times and numbers */
     struct fn_strlist refuse_interfaces;
     struct visitors *visitors;
     struct port_counts counts;
@@ -64,7 +61,7 @@ static struct arriving *longest_silent(struct net_listener *l)
 
 static void watch(struct net_listener *l)
 {
-    bool full = l->identity && l->arriving_n >= l->handshakes_max && !longest_silent(l);
+    bool full = l->identity && l->arriving_n >= l->config.handshakes_max && !longest_silent(l);
     bool on = !full && !env_timer_is_set(&l->resume);
 
     loop_fd_set(l->loop, &l->w, on ? LOOP_READ : 0);
@@ -119,14 +116,14 @@ static void arm_silence(struct net_listener *l)
     struct arriving *a = longest_silent(l);
 
     if (a && !env_timer_is_set(&l->silence)) {
-        env_timer_set(l->env, &l->silence, a->since_ns + l->silence_timeout_ms * ENV_MS);
+        env_timer_set(l->env, &l->silence, a->since_ns + l->config.silence_timeout_ms * ENV_MS);
     }
 }
 
 static void on_silence(struct env_timer *t)
 {
     struct net_listener *l = container_of(t, struct net_listener, silence);
-    int64_t before = env_now_ns(l->env) - l->silence_timeout_ms * ENV_MS;
+    int64_t before = env_now_ns(l->env) - l->config.silence_timeout_ms * ENV_MS;
     struct arriving *a;
 
     while ((a = longest_silent(l)) && a->since_ns <= before) {
@@ -159,7 +156,7 @@ static int shake(struct net_listener *l, struct net_io *io, struct fn_error *ret
 {
     struct net_shake config = { .identity = l->identity,
                                 .alpn = l->alpn,
-                                .timeout_ms = l->handshake_timeout_ms };
+                                .timeout_ms = l->config.handshake_timeout_ms };
     struct arriving *a = calloc(1, sizeof(*a));
     int r = a ? net_io_shake(io, &config, listen_on_shaken, a, reterr)
               : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
@@ -184,22 +181,20 @@ static int shake(struct net_listener *l, struct net_io *io, struct fn_error *ret
 static const char *objection(struct net_listener *l, int fd, const struct sockaddr *addr,
                              struct visitor *p)
 {
+    const struct net_listen_config *config = &l->config;
     bool has_address = addr->sa_family == AF_INET || addr->sa_family == AF_INET6;
 
-    if (l->owner_only && !net_peer_is_owner(fd)) {
-        return "it is of another user";
-    }
     if (net_came_by(fd, addr, &l->refuse_interfaces)) {
         return "it came by an interface that is refused";
     }
-    if (l->connections_max && l->visitors->n > l->connections_max) {
+    if (config->connections_max && l->visitors->n > config->connections_max) {
         return "too many connections";
     }
-    if (has_address && l->connections_per_ip_max && p->n > l->connections_per_ip_max) {
+    if (has_address && config->connections_per_ip_max && p->n > config->connections_per_ip_max) {
         return "too many connections from one address";
     }
     if (has_address && l->identity &&
-        !share_allows(l->handshakes_max + 1, l->arriving_n, p->holds, 1)) {
+        !share_allows(config->handshakes_max + 1, l->arriving_n, p->holds, 1)) {
         return "too many handshakes from one address";
     }
     return NULL;
@@ -218,7 +213,7 @@ static void turn_away(struct net_listener *l, int fd, const char *peer, const ch
 
 static void make_room(struct net_listener *l)
 {
-    struct arriving *a = l->arriving_n >= l->handshakes_max ? longest_silent(l) : NULL;
+    struct arriving *a = l->arriving_n >= l->config.handshakes_max ? longest_silent(l) : NULL;
 
     if (a) {
         cut_silent(a, "it was silent while others wanted to come in");
@@ -272,7 +267,7 @@ static void on_accept(struct loop_fd *w, uint32_t events)
         int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         metric_add(l->counts.accepted, fd >= 0);
-        if (fd >= 0 && l->keep_tenth && net_is_of_last_tenth(fd)) {
+        if (fd >= 0 && net_is_of_last_tenth(fd)) {
             metric_add(l->counts.turned_away, 1);
             close(fd);
             starve(l, "the last tenth of descriptors is for calls that run");
@@ -325,13 +320,10 @@ static void listener_free(struct net_listener *l)
 /* False: out of memory. */
 static bool take_config(struct net_listener *l, const struct net_listen_config *config)
 {
-    l->keep_tenth = config->keep_tenth;
-    l->handshake_timeout_ms = config->handshake_timeout_ms;
-    l->silence_timeout_ms = config->silence_timeout_ms ? config->silence_timeout_ms
-                                                       : config->handshake_timeout_ms;
-    l->handshakes_max = config->handshakes_max;
-    l->connections_max = config->connections_max;
-    l->connections_per_ip_max = config->connections_per_ip_max;
+    l->config = *config;
+    if (l->config.silence_timeout_ms == 0) {
+        l->config.silence_timeout_ms = config->handshake_timeout_ms;
+    }
     port_counts_init(&l->counts, config->name);
     l->visitors = visitors_create(l->counts.open);
     l->address = strdup(config->address);
@@ -358,7 +350,6 @@ int net_listen(struct loop *loop, const struct net_listen_config *config,
     l->loop = loop;
     l->env = loop_env(loop);
     l->w = (struct loop_fd){ .fd = -1, .cb = on_accept };
-    l->owner_only = config->owner_only;
     l->resume.cb = on_resume;
     l->silence.cb = on_silence;
     l->accepted = accepted;
@@ -369,8 +360,7 @@ int net_listen(struct loop *loop, const struct net_listen_config *config,
     }
     r = !take_config(l, config)
             ? err_set(reterr, FN_E_EXHAUSTED, "listen: out of memory")
-            : net_bind(config->address, config->owner_only, &l->w.fd, &l->unix_path, &l->port,
-                       reterr);
+            : net_bind(config->address, false, &l->w.fd, &l->unix_path, &l->port, reterr);
     r = r == 0 ? loop_fd_add(loop, &l->w, LOOP_READ, reterr) : r;
     if (r < 0) {
         listener_free(l);

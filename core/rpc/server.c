@@ -297,7 +297,6 @@ static int listen_at(struct rpc_server *s, const char *address, struct fn_error 
                                         .handshakes_max = HANDSHAKES_MAX,
                                         .connections_max = c->connections_max,
                                         .connections_per_ip_max = c->connections_per_ip_max,
-                                        .keep_tenth = true,
                                         .refuse_interfaces = &c->refuse_interfaces };
     struct fn_error e = ERR_INIT;
     int r;

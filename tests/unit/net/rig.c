@@ -140,7 +140,6 @@ void rig_listen(const char *address, struct net_identity *i, const char *alpn)
     config.silence_timeout_ms = rig.limits.silence_timeout_ms;
     config.connections_max = rig.limits.connections_max;
     config.connections_per_ip_max = rig.limits.connections_per_ip_max;
-    config.keep_tenth = rig.limits.keep_tenth;
     config.refuse_interfaces = rig.limits.refuse_interfaces;
     if (rig.handshakes_max) {
         config.handshakes_max = rig.handshakes_max;

@@ -178,7 +178,6 @@ START_TEST(the_last_tenth_of_descriptors_is_kept)
     int first = dup(0);
 
     close(first);
-    rig.limits.keep_tenth = true;
     rig_listen(NULL, NULL, NULL);
     getrlimit(RLIMIT_NOFILE, &old);
     small = (struct rlimit){ (rlim_t)(first + 30) * 10 / 9, old.rlim_max };
