@@ -91,6 +91,14 @@ static inline void env_timer_set(struct env *e, struct env_timer *t, int64_t at_
 
 static inline bool env_timer_is_set(const struct env_timer *t) { return t->heap_slot != 0; }
 
+/* Sets it unless it fires by then anyway. */
+static inline void env_timer_hasten(struct env *e, struct env_timer *t, int64_t at_ns)
+{
+    if (!env_timer_is_set(t) || t->at_ns > at_ns) {
+        e->timer_set(e, t, at_ns);
+    }
+}
+
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

@@ -105,28 +105,21 @@ static void put_parent(struct lb_call *c)
 
 /* ---- what it meets --------------------------------------------------------------------------- */
 
-static void begin_stretch(struct lb_call *c)
+void traced_again(struct lb_call *c)
 {
     struct call_spans *t = &c->traced;
 
-    t->stretches++;
-    t->placing_ns = env_now_ns(c->lb->deps.env);
-    t->offered_ns = t->ended_ns = 0;
+    if (t->spans) {
+        t->stretches++;
+        t->placing_ns = env_now_ns(c->lb->deps.env);
+        t->offered_ns = t->ended_ns = 0;
+    }
 }
 
 void traced_placing(struct lb_call *c)
 {
-    if (c->traced.spans) {
-        begin_stretch(c);
-        c->traced.found_ns = c->traced.placing_ns;
-    }
-}
-
-void traced_again(struct lb_call *c)
-{
-    if (c->traced.spans) {
-        begin_stretch(c);
-    }
+    traced_again(c);
+    c->traced.found_ns = c->traced.placing_ns;
 }
 
 void traced_offer(struct lb_call *c)

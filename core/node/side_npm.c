@@ -215,7 +215,6 @@ static struct npm_options options_of(const struct config *c)
 {
     struct npm_options o = *c->npm_groups;
 
-    npm_options_fix(&o);
     return o;
 }
 

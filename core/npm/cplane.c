@@ -24,11 +24,10 @@ static bool text_ok(const char *s, size_t max)
 }
 
 /* h: the host of this id, or NULL. What it is known by was looked at when it came. */
-static bool machine_ok(const struct npm_group *g, const struct fn_machine *m,
-                       const struct npm_host *h, bool same_address)
+static bool machine_ok(const struct fn_machine *m, const struct npm_host *h, bool same_address)
 {
     if ((m->state != FN_MACHINE_STARTING && m->state != FN_MACHINE_READY) ||
-        m->capacity_mb > g->o.runner_mb_max || (!h && !text_ok(m->id, NPM_ID_MAX))) {
+        m->capacity_mb > NPM_RUNNER_MB_MAX || (!h && !text_ok(m->id, NPM_ID_MAX))) {
         return false;
     }
     if (!m->address) {
@@ -134,7 +133,7 @@ static void find_moving(struct npm_group *g, const struct npm_event *e)
         struct npm_host *h = m->id ? host_find(g, m->id) : NULL;
         bool there = is_at(h, m->address);
 
-        if (h && machine_ok(g, m, h, there)) {
+        if (h && machine_ok(m, h, there)) {
             h->moves_to = h->address[0] && !there ? m->address : NULL;
         }
     }
@@ -201,7 +200,7 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
         take_gone(g, m, h, first_list, now_ns);
         return;
     }
-    if (!machine_ok(g, m, h, same_address)) {
+    if (!machine_ok(m, h, same_address)) {
         note(g, NPM_NOTE_BAD_MACHINE, text_ok(m->id, NPM_ID_MAX) ? m->id : NULL, place);
         return;
     }
@@ -273,7 +272,7 @@ static void count_missing(struct npm_group *g, int64_t now_ns)
 
 static bool is_gone(const struct npm_group *g, const struct npm_host *h, int64_t now_ns)
 {
-    if (h->missing < g->o.loss_polls) {
+    if (h->missing < NPM_LOSS_POLLS) {
         return false;
     }
     return !h->braked || !may_be_lost(h) || now_ns - h->missing_ns >= g->o.loss_brake_ns;
@@ -332,7 +331,7 @@ static struct npm_request *request_find(struct npm_group *g, uint64_t id)
 
 static int64_t pause_ns(const struct npm_group *g, uint32_t failures)
 {
-    return backoff_ns(g->o.backoff_min_ns, g->o.backoff_max_ns, failures);
+    return backoff_ns(NPM_BACKOFF_MIN_NS, g->o.backoff_max_ns, failures);
 }
 
 static void provision_failed(struct npm_group *g, int64_t now_ns)
@@ -410,7 +409,7 @@ void cplane_expire(struct npm_group *g, int64_t now_ns)
         }
         note(g, NPM_NOTE_REQUEST_EXPIRED, NULL, r->n);
         asked_take(g, r, r->n);
-        if (++g->expired >= g->o.expired_max) {
+        if (++g->expired >= NPM_EXPIRED_MAX) {
             note(g, NPM_NOTE_REQUEST_ALARM, NULL, g->expired);
             g->provision_next_ns = now_ns + g->o.backoff_max_ns;
         }

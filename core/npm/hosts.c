@@ -18,11 +18,11 @@ static bool is_busy(const struct npm_host *h)
 }
 
 /* Not so often that a fleet that fails is asked all the time. */
-static int64_t next_question_ns(const struct npm_group *g, const struct npm_host *h)
+static int64_t next_question_ns(const struct npm_host *h)
 {
-    return is_busy(h)    ? g->o.status_busy_ns
-           : h->fault[0] ? g->o.status_busy_ns * FAULT_QUESTIONS
-                         : g->o.status_idle_ns;
+    return is_busy(h)    ? NPM_STATUS_BUSY_NS
+           : h->fault[0] ? NPM_STATUS_BUSY_NS * FAULT_QUESTIONS
+                         : NPM_STATUS_IDLE_NS;
 }
 
 static void note_fault(struct npm_group *g, struct npm_host *h, const char *fault)
@@ -49,14 +49,14 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
     h->status_under_way = false;
     if (e->kind == NPM_SILENT) {
         h->silent_ns = h->silent_ns ? h->silent_ns : now_ns;
-        h->status_ns = now_ns + (is_busy(h) || h->state == NPM_ACTIVE ? g->o.status_busy_ns
-                                                                     : g->o.status_idle_ns);
+        h->status_ns = now_ns + (is_busy(h) || h->state == NPM_ACTIVE ? NPM_STATUS_BUSY_NS
+                                                                     : NPM_STATUS_IDLE_NS);
         return;
     }
     h->silent_ns = 0;
     note_fault(g, h, e->fault);
     if (e->mute) {
-        h->status_ns = now_ns + next_question_ns(g, h);
+        h->status_ns = now_ns + next_question_ns(h);
         return;
     }
     h->active = e->active;
@@ -77,7 +77,7 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
         host_set_state(g, h, NPM_DRAINING, now_ns);
         note(g, NPM_NOTE_DRAINING, h->id, h->active);
     }
-    h->status_ns = now_ns + next_question_ns(g, h);
+    h->status_ns = now_ns + next_question_ns(h);
 }
 
 /* Hosts that fail within one pause came together and fail together: they are one failure. */
@@ -281,7 +281,7 @@ void npm_unasked(struct npm_group *g, const char *id, int64_t now_ns)
     if (h && h->status_under_way) {
         host_look(g, h);
         h->status_under_way = false;
-        h->status_ns = now_ns + next_question_ns(g, h);
+        h->status_ns = now_ns + next_question_ns(h);
     }
 }
 

@@ -28,7 +28,6 @@ struct npm_settings {
     const char *wishes_file; /* for whoever keeps them; NULL = beside the admin socket */
 };
 extern const struct opt_table npm_settings_table, npm_opt_table;
-void npm_options_fix(struct npm_options *o); /* those that nobody can set */
 
 struct npm_deps {
     struct env *env;

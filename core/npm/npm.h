@@ -19,8 +19,8 @@
  * when a host of theirs is adopted.
  *
  * LBs are told of ACTIVE and DRAINING hosts. A host that the control plane stops listing is
- * believed lost after loss_polls lists, or after loss_brake when more than half of the hosts go at
- * once. One call to the control plane is under way at a time, at most one per poll interval.
+ * believed lost after NPM_LOSS_POLLS lists, or after loss_brake when more than half of the hosts go
+ * at once. One call to the control plane is under way at a time, at most one per poll interval.
  * Capacity that was asked for counts as supply until it arrives or its request expires, so that
  * nothing is bought twice; a machine that is listed as gone and was never listed before is one that
  * was asked for and ended. After hosts that did not live (that one, never answered, or went soon
@@ -47,16 +47,24 @@
 #define NPM_ACTIONS_MAX 64u  /* of one step */
 #define NPM_HOSTS_SPARE 64u  /* foreign and leaving hosts beyond runners_max that are remembered */
 
-/* Part of `npm:`, but for those marked *; options.c has limits and says what operators read. */
+#define NPM_S 1000000000LL
+
+/* What nobody can set. */
+#define NPM_LOSS_POLLS      3u          /* lists that must agree that a host is gone */
+#define NPM_EXPIRED_MAX     3u          /* requests in a row that brought nothing, then an alarm */
+#define NPM_RUNNER_MB_MAX   (16u << 20) /* larger ones are lies */
+#define NPM_BACKOFF_MIN_NS  NPM_S
+#define NPM_STALL_NS        (10 * NPM_S) /* a longer gap between two steps: the process stood */
+#define NPM_STATUS_IDLE_NS  (60 * NPM_S) /* between two questions to an active host */
+#define NPM_STATUS_BUSY_NS  NPM_S        /* to a booting or draining one */
+
+/* Part of `npm:`, but for the predictor; options.c has limits and says what operators read. */
 struct npm_options {
     uint32_t runners_min;
     uint32_t runners_max;
     uint32_t lbs_max;
     uint32_t request_max;    /* runners of one provision call */
-    uint32_t loss_polls;     /* * lists that must agree that a host is gone */
-    uint32_t expired_max;    /* * requests in a row that brought nothing, then an alarm */
     uint64_t runner_mb;      /* capacity of a runner that nobody knows yet */
-    uint64_t runner_mb_max;  /* * larger ones are lies */
     int64_t poll_ns;         /* between two calls to the control plane */
     int64_t demand_life_ns;  /* of an LB's last word */
     int64_t settle_ns;       /* after a start nothing is provisioned */
@@ -65,17 +73,13 @@ struct npm_options {
     int64_t drain_max_ns;    /* longest function timeout and a margin */
     int64_t request_life_ns; /* until asked capacity is no longer believed in */
     int64_t boot_max_ns;
-    int64_t backoff_min_ns; /* * */
     int64_t backoff_max_ns;
     int64_t loss_brake_ns;
-    int64_t stall_ns;       /* * a longer gap between two steps counts as a stop of the process */
-    int64_t status_idle_ns; /* * between two questions to an active host */
-    int64_t status_busy_ns; /* * to a booting or draining one */
     int64_t silent_max_ns;  /* an active host that does not answer for so long is replaced */
     int64_t stillborn_max_ns; /* a host that goes so soon after its first answer never lived */
     int64_t stillborn_backoff_min_ns; /* nothing is asked for after a stillborn host */
     int64_t stillborn_backoff_max_ns;
-    /* * Demand in MB to capacity in MB; NULL = as much as is wanted. */
+    /* Demand in MB to capacity in MB; NULL = as much as is wanted. */
     int (*predict)(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb);
     void *predict_ud;
 };
@@ -83,16 +87,13 @@ struct npm_options {
 /* The defaults, for whoever steps groups without a configuration; a test holds them to the rows. */
 #define NPM_OPTIONS_INIT                                                                           \
     {                                                                                              \
-        .runners_max = 100, .lbs_max = 1000, .request_max = 20, .loss_polls = 3, .expired_max = 3, \
-        .runner_mb = 4096, .runner_mb_max = 16u << 20, .poll_ns = NPM_S,                           \
-        .demand_life_ns = 10 * NPM_S, .settle_ns = 10 * NPM_S, .cooldown_ns = 60 * NPM_S,          \
-        .drain_min_ns = 3 * NPM_S, .drain_max_ns = 310 * NPM_S, .request_life_ns = 300 * NPM_S,    \
-        .boot_max_ns = 600 * NPM_S, .backoff_min_ns = NPM_S, .backoff_max_ns = 60 * NPM_S,         \
-        .loss_brake_ns = 30 * NPM_S, .stall_ns = 10 * NPM_S, .status_idle_ns = 60 * NPM_S,         \
-        .status_busy_ns = NPM_S, .silent_max_ns = 60 * NPM_S, .stillborn_max_ns = 10 * NPM_S,      \
-        .stillborn_backoff_min_ns = NPM_S, .stillborn_backoff_max_ns = 60 * NPM_S,             \
+        .runners_max = 100, .lbs_max = 1000, .request_max = 20, .runner_mb = 4096,                 \
+        .poll_ns = NPM_S, .demand_life_ns = 10 * NPM_S, .settle_ns = 10 * NPM_S,                   \
+        .cooldown_ns = 60 * NPM_S, .drain_min_ns = 3 * NPM_S, .drain_max_ns = 310 * NPM_S,         \
+        .request_life_ns = 300 * NPM_S, .boot_max_ns = 600 * NPM_S, .backoff_max_ns = 60 * NPM_S,  \
+        .loss_brake_ns = 30 * NPM_S, .silent_max_ns = 60 * NPM_S, .stillborn_max_ns = 10 * NPM_S,  \
+        .stillborn_backoff_min_ns = NPM_S, .stillborn_backoff_max_ns = 60 * NPM_S,                 \
     }
-#define NPM_S 1000000000LL
 
 /* What all groups have together. */
 struct npm_budget {

@@ -90,16 +90,3 @@ static const struct fn_opt rows[] = {
 
 const struct opt_table npm_settings_table = { settings_rows, sizeof(struct npm_settings) };
 const struct opt_table npm_opt_table = { rows, sizeof(struct npm_options) };
-
-void npm_options_fix(struct npm_options *o)
-{
-    static const struct npm_options init = NPM_OPTIONS_INIT;
-
-    o->loss_polls = init.loss_polls;
-    o->expired_max = init.expired_max;
-    o->runner_mb_max = init.runner_mb_max;
-    o->backoff_min_ns = init.backoff_min_ns;
-    o->stall_ns = init.stall_ns;
-    o->status_idle_ns = init.status_idle_ns;
-    o->status_busy_ns = init.status_busy_ns;
-}

@@ -5,7 +5,7 @@
 /* A process that stood still knows nothing: not who is alive, not what is wanted (F90). */
 static void check_stall(struct npm_group *g, int64_t now_ns)
 {
-    if (now_ns - g->stepped_ns > g->o.stall_ns) {
+    if (now_ns - g->stepped_ns > NPM_STALL_NS) {
         note(g, NPM_NOTE_STALL, NULL, (uint64_t)((now_ns - g->stepped_ns) / 1000000));
         g->listed = false;
         g->settled_ns = now_ns + g->o.settle_ns;
@@ -42,7 +42,7 @@ int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
                  struct npm_actions *out)
 {
     /* Two steps that wait for a slow poll are no stall. */
-    int64_t next_ns = now_ns + earlier(g->o.poll_ns, g->o.stall_ns / 2);
+    int64_t next_ns = now_ns + earlier(g->o.poll_ns, NPM_STALL_NS / 2);
 
     out->n = out->dropped = 0;
     g->out = out;

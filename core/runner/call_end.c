@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define TAIL_BYTES 2048
+#define ATTEMPTS_MAX 3 /* containers tried for one call with nothing sent */
 #define TEXT_LOST  "RUN424 no memory for the call at its runner; it may have run once"
 
 /* ---- listeners ----------------------------------------------------------------------------- */
@@ -340,7 +341,7 @@ void rcall_again(struct rcall *rc, const char *why)
         return;
     }
     assert(rc->bytes_to_function == 0 && !rc->start_sent);
-    if (++rc->attempts >= rc->r->opt.attempts_max || (!rc->body_complete && rc->began) ||
+    if (++rc->attempts >= ATTEMPTS_MAX || (!rc->body_complete && rc->began) ||
         rc->r->draining) {
         rcall_nack(rc, rc->r->draining ? ENGAGE_REASON_DRAINING : ENGAGE_REASON_START, why);
         return;

@@ -110,8 +110,8 @@ static void ctr_enter(struct container *c, enum ctr_state s)
 void container_arm(struct container *c, int64_t due_ns)
 {
     c->due_ns = due_ns;
-    if (due_ns != DUE_NEVER && (!env_timer_is_set(&c->timer) || c->timer.at_ns > due_ns)) {
-        env_timer_set(c->r->env, &c->timer, due_ns);
+    if (due_ns != DUE_NEVER) {
+        env_timer_hasten(c->r->env, &c->timer, due_ns);
     }
 }
 

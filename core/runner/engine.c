@@ -3,7 +3,7 @@
  *   UP       operations begin as the gates let them
  *   SUSPECT  an operation failed to reach the engine or is old; a probe runs, nothing begins
  *   DOWN     the probe failed, or the driver said so: waiting operations fail at once, except
- *            removals, which wait; probed every probe_interval_ns
+ *            removals, which wait; probed every ENGINE_PROBE_NS
  *
  * Freezes and thaws go on in all of them, since a driver may do without its engine there; new
  * freezes are wanted in UP alone (freeze.c).
@@ -24,6 +24,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#define STALL_NS              ENV_S /* a call this old makes us probe */
 #define PROBE_TIMEOUT_NS      ENV_S
 #define PROBE_OVERDUE_NS      (PROBE_TIMEOUT_NS + ENV_S / 2)
 #define FREEZES_MAX           3u /* one thread of the fast lane is left for the probe */
@@ -101,11 +102,7 @@ static void run_op(struct env_work *w, struct fn_op *op)
 
 static void arm(struct runner *r, int64_t at_ns)
 {
-    struct env_timer *t = &r->engine.timer;
-
-    if (!env_timer_is_set(t) || t->at_ns > at_ns) {
-        env_timer_set(r->env, t, at_ns);
-    }
+    env_timer_hasten(r->env, &r->engine.timer, at_ns);
 }
 
 void engine_tell_overdue(struct runner *r, const char *method, const struct container *c,
@@ -118,7 +115,7 @@ void engine_tell_overdue(struct runner *r, const char *method, const struct cont
 
 void engine_watch(struct runner *r, int64_t begun_ns)
 {
-    arm(r, begun_ns + r->opt.stall_ns);
+    arm(r, begun_ns + STALL_NS);
 }
 
 static void done_op(struct env_work *w)
@@ -178,7 +175,7 @@ static void engine_begin(struct gate_pass *p)
     }
     c->op.submitted = true;
     TAILQ_INSERT_TAIL(&r->engine.flight, c, op.flight_link);
-    arm(r, c->op.begun_ns + r->opt.stall_ns);
+    arm(r, c->op.begun_ns + STALL_NS);
 }
 
 void engine_call(struct container *c, enum engine_op_kind kind)
@@ -274,7 +271,7 @@ static void go_down(struct runner *r, const struct fn_error *why)
         images_fail(r, &e->why);
         slots_engine_down(r);
     }
-    arm(r, env_now_ns(r->env) + r->opt.probe_interval_ns);
+    arm(r, env_now_ns(r->env) + ENGINE_PROBE_NS);
 }
 
 static void go_up(struct runner *r)
@@ -415,11 +412,11 @@ static void check_stall(struct runner *r, int64_t now)
     if (oldest_ns == INT64_MAX) {
         return;
     }
-    if (now - oldest_ns >= r->opt.stall_ns &&
-        now - r->engine.last_done_ns >= r->opt.stall_ns) {
+    if (now - oldest_ns >= STALL_NS &&
+        now - r->engine.last_done_ns >= STALL_NS) {
         go_suspect(r);
     }
-    arm(r, now + r->opt.stall_ns);
+    arm(r, now + STALL_NS);
 }
 
 static void engine_tick(struct env_timer *t)

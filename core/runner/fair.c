@@ -138,13 +138,6 @@ static bool make_place(struct slot_queue *q)
     return false;
 }
 
-static void arm_claims(struct fair *f, struct env *env, int64_t at_ns)
-{
-    if (!env_timer_is_set(&f->timer) || f->timer.at_ns > at_ns) {
-        env_timer_set(env, &f->timer, at_ns);
-    }
-}
-
 static bool note(struct slot_queue *q, int64_t now)
 {
     struct fair *f = &q->r->fair;
@@ -157,7 +150,7 @@ static bool note(struct slot_queue *q, int64_t now)
     TAILQ_INSERT_TAIL(&f->claims, q, claim.link);
     f->n_claims++;
     q->app->claims++;
-    arm_claims(f, q->r->env, now + FAIR_CLAIM_NS);
+    env_timer_hasten(q->r->env, &f->timer, now + FAIR_CLAIM_NS);
     return true;
 }
 
@@ -222,7 +215,7 @@ static void on_claims(struct env_timer *t)
 
         next = TAILQ_NEXT(q, claim.link);
         if (now < end_ns) {
-            arm_claims(&r->fair, r->env, end_ns);
+            env_timer_hasten(r->env, t, end_ns);
             continue;
         }
         room |= !account_is_zero(&q->claim.promised);

@@ -143,14 +143,10 @@ static void history_on_lines(struct runner *r)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void reader_init(struct log_reader *rd)
-{
-    history_of(rd)->pause.cb = on_pause;
-}
-
+/* The plugin sees it when it is asked for the first time. */
 static int reader_begin(struct log_reader *rd)
 {
-    (void)rd; /* the plugin sees it when it is asked for the first time */
+    history_of(rd)->pause.cb = on_pause;
     return 0;
 }
 
@@ -178,9 +174,8 @@ static void reader_finish(struct log_reader *rd)
     }
 }
 
-const struct log_reader_ops history_ops = { sizeof(struct history_reader), reader_init,
-                                            reader_begin, reader_wanted, reader_forget_timers,
-                                            reader_finish };
+const struct log_reader_ops history_ops = { sizeof(struct history_reader), reader_begin,
+                                            reader_wanted, reader_forget_timers, reader_finish };
 
 void history_init(struct runner *r)
 {

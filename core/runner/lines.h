@@ -78,7 +78,6 @@ struct log_reader {
 
 struct log_reader_ops {
     size_t size;
-    void (*init)(struct log_reader *);
     int (*begin)(struct log_reader *); /* its query is there. FN_E_EXHAUSTED */
     void (*wanted)(struct log_reader *);
     void (*forget_timers)(struct log_reader *);

@@ -166,7 +166,6 @@ int log_reader_open(struct runner *r, const struct log_reader_ops *ops, struct e
     LIST_INSERT_HEAD(&r->logs.readers, rd, link);
     metric_set(r->metrics.log_streams, ++r->logs.readers_n);
     logs->owner = rd;
-    ops->init(rd);
     result = reader_fill(rd, reterr);
     if (result < 0) {
         reader_free(rd);

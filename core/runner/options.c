@@ -184,13 +184,8 @@ const struct opt_table runner_opt_table = { rows, sizeof(struct runner_options) 
 
 void runner_options_fix(struct runner_options *o)
 {
-    o->probe_interval_ns = 2 * S;
-    o->stall_ns = S;
     o->start_target_ns = 5 * MS;
-    o->start_patience_ns = 50 * MS;
-    o->attempts_max = 3;
     o->call_json_arena_max = 4 * MIB;
     o->seen_max = 100000;
-    o->seen_ns = 10 * MIN;
     o->count_calls = true;
 }

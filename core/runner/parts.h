@@ -167,6 +167,8 @@ struct engine_op {
 TAILQ_HEAD(container_list, container);
 TAILQ_HEAD(rcall_list, rcall);
 
+#define ENGINE_PROBE_NS (2 * ENV_S) /* between questions to one that does not answer */
+
 enum engine_state { ENGINE_UP, ENGINE_SUSPECT, ENGINE_DOWN, ENGINE_STATES_N };
 extern const struct states engine_states;
 
@@ -211,7 +213,7 @@ bool engine_accepts(const struct runner *r);
 bool engine_thaws(const struct runner *r); /* or nothing says that a driver needs it for that */
 /* Adds why it is down; `text` is for that. */
 void engine_status(const struct runner *r, struct engage_status *ret, char text[FN_ERROR_TEXT_MAX]);
-/* Something began at begun_ns; while it runs longer than stall_ns, the engine is probed. */
+/* Something began at begun_ns; while it runs for too long, the engine is probed. */
 void engine_watch(struct runner *r, int64_t begun_ns);
 /* Judges the result of any engine operation: opens the circuit when the engine is unreachable. */
 void engine_judge(struct runner *r, int result, const struct fn_error *err);

@@ -29,7 +29,7 @@ static int64_t retry_ns(const struct rcall *rc, enum engage_reason reason)
         drained_ns = r->drain_deadline_ns - env_now_ns(r->env);
         return drained_ns > LATER_NS ? drained_ns : LATER_NS;
     case ENGAGE_REASON_ENGINE:
-        return r->opt.probe_interval_ns;
+        return ENGINE_PROBE_NS;
     case ENGAGE_REASON_IMAGE:
     case ENGAGE_REASON_START:
         return LATER_NS;

@@ -6,6 +6,7 @@
 
 #define SWEEPS_MAX  1u /* engine_sweep() lets one run */
 #define SAMPLES_MAX 1u /* usage.c too */
+#define SEEN_NS     (600 * ENV_S) /* call ids are remembered for */
 
 uint32_t runner_slow_operations_max(const struct runner_options *o)
 {
@@ -41,7 +42,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     r->drain_task.cb = drain_tell;
     r->tally = tally_create(TALLY_MAX);
     if (!r->tally ||
-        seen_init(&r->seen, r->opt.seen_max, r->opt.seen_ns, env_random_u64(r->env)) < 0) {
+        seen_init(&r->seen, r->opt.seen_max, SEEN_NS, env_random_u64(r->env)) < 0) {
         tally_destroy(r->tally);
         free(r);
         return err_set(reterr, FN_E_EXHAUSTED, "runner: out of memory");
@@ -78,7 +79,6 @@ void runner_set_options(struct runner *r, const struct runner_options *options)
     o.hostname = r->opt.hostname;
     o.count_calls = r->opt.count_calls;
     o.seen_max = r->opt.seen_max;
-    o.seen_ns = r->opt.seen_ns;
     r->opt = o;
     engine_set_options(r);
     images_set_options(r);

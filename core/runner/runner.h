@@ -52,12 +52,9 @@ struct runner_options {
     int64_t start_timeout_max_ns; /* that a function may ask for: 2 min */
     int64_t engine_timeout_ns; /* create, start, remove: 20 s each */
     int64_t freeze_timeout_ns; /* freeze and thaw: 2 s each */
-    int64_t probe_interval_ns; /* * of an engine that does not answer: 2 s */
-    int64_t stall_ns;          /* * an engine call this old makes us probe: 1 s */
     int64_t queue_wait_ns;     /* wait of a call for which nothing is starting: 500 ms */
     int64_t start_wait_ns;     /* wait of any call: 10 s */
     int64_t start_target_ns;   /* * containers are started until short calls wait less: 5 ms */
-    int64_t start_patience_ns; /* * or, doubling, while calls wait for: 50 ms */
     int64_t body_wait_ns;      /* from TryCall to the first body frame: 10 s */
     int64_t exit_wait_ns;      /* for the reason, when a function closed its connection: 300 ms */
 
@@ -68,7 +65,6 @@ struct runner_options {
     uint32_t queue_factor;        /* waiting calls per container of a function: 2 */
     uint32_t parallel_starts_max; /* creates and starts at a time, and removals: 8; see gate.h */
     uint32_t pulls_max;           /* images pulled at a time: 8 */
-    uint32_t attempts_max;        /* * containers tried for one call with nothing sent: 3 */
 
     uint64_t answer_bytes_max;        /* FN_MAX_RESPONSE_SIZE, 6 MiB; 0 = none */
     uint64_t call_json_arena_max;     /* * memory of one call model: 4 MiB */
@@ -81,7 +77,6 @@ struct runner_options {
     uint32_t user_logs;               /* lines that functions print go to the log */
     uint32_t user_log_lines_per_s;    /* per container: 200 */
     uint32_t seen_max;                /* * call ids remembered against replay: 100 000; 0 = off */
-    int64_t seen_ns;                  /* * for 10 min */
     bool count_calls;                 /* * fn_calls ... are ours; false where a balancer in the
                                          same process counts them (then fn_runner_calls ...) */
     uint32_t detached;                /* detached calls are accepted; Go Fn's stock runner: no */

@@ -18,6 +18,7 @@
 
 #define WAITERS_MAX   10000 /* of one function, whatever its speed */
 #define RUN_WINDOW_NS (5 * ENV_S)
+#define START_PATIENCE_NS (50 * ENV_MS) /* calls wait for, then containers are doubled */
 #define HUNG_NS       (60 * ENV_S) /* remembered of a function whose start ran out of time */
 
 /* Calls that run for each processor: while the runner takes the answer of one and sends its
@@ -360,9 +361,7 @@ struct rcall *slots_waiter(struct slot_queue *q, uint32_t i)
 
 static void arm_queue(struct slot_queue *q, int64_t at_ns)
 {
-    if (!env_timer_is_set(&q->timer) || q->timer.at_ns > at_ns) {
-        env_timer_set(q->r->env, &q->timer, at_ns);
-    }
+    env_timer_hasten(q->r->env, &q->timer, at_ns);
 }
 
 static uint32_t live(const struct slot_queue *q)
@@ -397,9 +396,8 @@ static uint64_t enough(const struct slot_queue *q)
 static bool in_need(const struct slot_queue *q)
 {
     const struct rcall *first = TAILQ_FIRST(&q->waiters);
-    const struct runner *r = q->r;
 
-    return first && env_now_ns(r->env) - first->queued_ns >= r->opt.start_patience_ns;
+    return first && env_now_ns(q->r->env) - first->queued_ns >= START_PATIENCE_NS;
 }
 
 /* Whether more containers help those in need: they do when all are held by long calls, so that
@@ -435,7 +433,7 @@ static uint32_t starts_wanted(struct slot_queue *q)
     if (in_need(q) && q->n_starting == 0 && more_help(q)) {
         wanted = wanted > 2 * q->n_containers ? wanted : 2 * q->n_containers;
     }
-    arm_queue(q, env_now_ns(q->r->env) + q->r->opt.start_patience_ns);
+    arm_queue(q, env_now_ns(q->r->env) + START_PATIENCE_NS);
     wanted = wanted > q->n_containers ? wanted - q->n_containers : 0;
     return wanted < missing ? (uint32_t)wanted : missing;
 }

@@ -244,21 +244,14 @@ static int open_taps(struct log_stream *st, struct log_rings *rings)
     return 0;
 }
 
-static void stream_init(struct log_reader *rd)
-{
-    struct log_stream *st = container_of(rd, struct log_stream, rd);
-
-    st->task.cb = stream_on_task;
-    st->turn.cb = stream_on_turn;
-    LIST_INIT(&st->taps);
-    TAILQ_INIT(&st->ready);
-}
-
 static int stream_begin(struct log_reader *rd)
 {
     struct log_stream *st = container_of(rd, struct log_stream, rd);
     struct log_store *s = &rd->r->logs;
 
+    st->task.cb = stream_on_task;
+    st->turn.cb = stream_on_turn;
+    TAILQ_INIT(&st->ready);
     return open_taps(st, &s->kept) < 0 || open_taps(st, &s->rings) < 0 ? FN_E_EXHAUSTED : 0;
 }
 
@@ -285,8 +278,8 @@ static void stream_finish(struct log_reader *rd)
     stream_forget_timers(rd);
 }
 
-const struct log_reader_ops taps_ops = { sizeof(struct log_stream), stream_init, stream_begin,
-                                         stream_wanted, stream_forget_timers, stream_finish };
+const struct log_reader_ops taps_ops = { sizeof(struct log_stream), stream_begin, stream_wanted,
+                                         stream_forget_timers, stream_finish };
 
 bool taps_are_behind(const struct engage_logs *logs)
 {

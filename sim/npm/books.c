@@ -44,10 +44,10 @@ static struct machine *machine_of(const struct pool *p, const struct fn_machine 
                                                        : NULL;
 }
 
-static bool usable(const struct world *w, const struct fn_machine *m)
+static bool usable(const struct fn_machine *m)
 {
     return (m->state == FN_MACHINE_READY || m->state == FN_MACHINE_STARTING) &&
-           (m->address || m->state == FN_MACHINE_STARTING) && m->capacity_mb <= w->o.runner_mb_max;
+           (m->address || m->state == FN_MACHINE_STARTING) && m->capacity_mb <= NPM_RUNNER_MB_MAX;
 }
 
 static void ref_list(struct world *w, struct pool *p, const struct npm_event *e)
@@ -57,7 +57,7 @@ static void ref_list(struct world *w, struct pool *p, const struct npm_event *e)
     for (uint32_t i = 0; i < e->n; i++) {
         struct machine *m = machine_of(p, &e->machines[i]);
 
-        if (m && usable(w, &e->machines[i])) {
+        if (m && usable(&e->machines[i])) {
             m->listed_no = p->list_no;
         }
     }
@@ -168,7 +168,7 @@ static void check_losses(struct world *w, struct pool *p, const struct npm_event
 /* S17: 1, 2, 4 s ... a minute after failures in a row. */
 static int64_t ref_backoff_ns(const struct world *w, uint32_t failures)
 {
-    int64_t ns = failures > 6 ? w->o.backoff_max_ns : w->o.backoff_min_ns << (failures - 1);
+    int64_t ns = failures > 6 ? w->o.backoff_max_ns : NPM_BACKOFF_MIN_NS << (failures - 1);
 
     return ns < w->o.backoff_max_ns ? ns : w->o.backoff_max_ns;
 }
@@ -744,7 +744,7 @@ void books_before(struct world *w, struct pool *p, const struct npm_event *e,
 {
     p->alarmed = false;
     p->room = books_room(w, p, &p->last); /* other groups take of it, too */
-    if (w->now_ns - p->stepped_ns > w->o.stall_ns) {
+    if (w->now_ns - p->stepped_ns > NPM_STALL_NS) {
         p->lists = 0;
         p->settled_ns = w->now_ns + w->o.settle_ns;
     }
@@ -813,7 +813,7 @@ void books_after(struct world *w, struct pool *p, const struct npm_event *e)
         p->expired = 0;
         p->blind_ns = w->now_ns + w->o.stillborn_backoff_max_ns;
     }
-    if (p->expired >= w->o.expired_max && p->expired > p->expired_before && !p->alarmed) {
+    if (p->expired >= NPM_EXPIRED_MAX && p->expired > p->expired_before && !p->alarmed) {
         broken(w, SAFETY(17), "g%u: %u requests in a row brought nothing, without an alarm", p->no,
                p->expired);
     }

@@ -398,7 +398,6 @@ START_TEST(test_defaults_are_those_of_the_rows)
     o.predict = NULL;
     o.predict_ud = NULL;
     opt_defaults(&npm_opt_table, &o);
-    npm_options_fix(&o);
     ck_assert_mem_eq(&o, &init, sizeof(o));
 }
 END_TEST

@@ -77,7 +77,7 @@ START_TEST(image_start_and_engine)
     s = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
     world_run_ms(w, 10);
     ck_assert_int_eq(s->refusal.reason, ENGAGE_REASON_ENGINE);
-    ck_assert_int_eq(s->refusal.retry_ns, w->opt.probe_interval_ns);
+    ck_assert_int_eq(s->refusal.retry_ns, 2 * ENV_S);
     w->engine_dead = false;
     world_run_ms(w, 5000);
     world_destroy(w);
