@@ -3,7 +3,6 @@
 #include <base/addr.h>
 #include <cli/cli.h>
 #include <node/node.h>
-#include <node/run.h>
 #include <process/crash.h>
 #include <process/supervise.h>
 

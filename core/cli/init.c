@@ -9,28 +9,24 @@
 
 #define FILE_MODE 0640
 
-#define TEXT(name)                                                                                 \
-    extern const unsigned char init_##name##_yaml[];                                               \
-    extern const size_t init_##name##_yaml_len;
-TEXT(api)
-TEXT(full)
-TEXT(lb)
-TEXT(npm)
-TEXT(runner)
-#undef TEXT
+#define BEGINNINGS(each)                                                                           \
+    each("api", init_api_yaml)                                                                     \
+    each("full", init_full_yaml)                                                                   \
+    each("lb", init_lb_yaml)                                                                       \
+    each("npm", init_npm_yaml)                                                                     \
+    each("pure-runner", init_runner_yaml)                                                          \
+    each("runner", init_runner_yaml)
+#define DECLARE(node, text)                                                                        \
+    extern const unsigned char text[];                                                             \
+    extern const size_t text##_len;
+#define ROW(node, text) { node, text, &text##_len },
+BEGINNINGS(DECLARE)
 
 static const struct beginning {
     const char *node;
     const unsigned char *text;
     const size_t *len;
-} beginnings[] = {
-    { "api", init_api_yaml, &init_api_yaml_len },
-    { "full", init_full_yaml, &init_full_yaml_len },
-    { "lb", init_lb_yaml, &init_lb_yaml_len },
-    { "npm", init_npm_yaml, &init_npm_yaml_len },
-    { "pure-runner", init_runner_yaml, &init_runner_yaml_len },
-    { "runner", init_runner_yaml, &init_runner_yaml_len },
-};
+} beginnings[] = { BEGINNINGS(ROW) };
 
 static const struct beginning *find_beginning(const char *node)
 {

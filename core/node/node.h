@@ -16,6 +16,7 @@
 #include <page/history.h>
 #include <page/page.h>
 #include <process/harden.h>
+#include <process/start.h>
 #include <node/side.h>
 #include <poolserver/keep.h>
 #include <poolserver/service.h>
@@ -108,6 +109,8 @@ struct node {
     bool reloading; /* a worker makes the next generation, and reads this one's configuration */
 };
 
+/* run.c: `fnd run`, the life of a node process. Returns an exit code of process/start.h. */
+int run_node(struct config *config, const struct start *o);
 /* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the
  * configuration (lines in *problems or *reterr); else what was missing. */
 int node_open(struct node *n, struct config *config, struct fn_error *reterr);

@@ -9,7 +9,7 @@
  * SIGHUP opens the log file anew and reads the configuration again (reload.h). Draining: the HTTP
  * port closes, running calls end, then the runner side removes its containers. At drain_timeout
  * what is left is cut. */
-#include <node/run.h>
+#include <node/node.h>
 
 #include <base/log.h>
 #include <fcntl.h>
@@ -19,7 +19,6 @@
 #include <loop/watchdog.h>
 #include <malloc.h>
 #include <net/inherit.h>
-#include <node/node.h>
 #include <node/rights.h>
 #include <process/notify.h>
 #include <process/crash.h>

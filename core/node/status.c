@@ -105,9 +105,10 @@ json_t *node_status(const struct node *n)
         "http", n->config->http->listen, "transport", rpc_transport_library(n->rpc), "summary",
         plugin_host_summary(n->host), "port", (int)http_server_port(web_server(n->web)), "plugins",
         plugins_json(n), "config", reload_json(n->reload), "unready",
-        json_string(node_unready(n, text, sizeof(text))), "degraded", degraded_json(), "certs", certs_json(n),
-        "hardening", rights_json(&n->hardening), "tainted", (json_int_t)plugin_tainted(), "lost",
-        (json_int_t)plugin_lost(), "file", json_string(n->config->path));
+        json_string(node_unready(n, text, sizeof(text))), "degraded", degraded_json(), "certs",
+        certs_json(n), "hardening", rights_json(&n->hardening), "tainted",
+        (json_int_t)plugin_tainted(), "lost", (json_int_t)plugin_lost(), "file",
+        json_string(n->config->path));
 
     for (uint32_t i = 0; root && i < n->n_sides; i++) {
         const struct node_side *side = n->sides[i];

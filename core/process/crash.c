@@ -50,13 +50,7 @@ static struct known *_Atomic known;
 static int log_fd = -1;
 static atomic_int crashing; /* thread id of the first one */
 
-static const struct {
-    int signo;
-    const char *name;
-} signals[] = {
-    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" },   { SIGILL, "SIGILL" }, { SIGFPE, "SIGFPE" },
-    { SIGABRT, "SIGABRT" }, { SIGTRAP, "SIGTRAP" }, { SIGSYS, "SIGSYS" },
-};
+static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
 
 /* Only in sanitizer builds. */
 void __sanitizer_set_death_callback(void (*cb)(void)) __attribute__((weak));
@@ -302,12 +296,8 @@ static void report(int signo, const siginfo_t *info, const void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;
     uintptr_t sp = register_of(context, true);
-    const char *name = "signal";
 
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        name = signals[i].signo == signo ? signals[i].name : name;
-    }
-    PUT("fnd crashed: ", name, " ");
+    PUT("fnd crashed: SIG", sigabbrev_np(signo), " ");
     put_whose();
     if (signo == SIGSEGV && is_own_fault(info) && address + STACK_NEAR > sp &&
         address < sp + STACK_NEAR) {
@@ -421,8 +411,8 @@ void crash_install(void)
     crash_know(NULL);
     sigemptyset(&sa.sa_mask);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        if (!sanitizer || signals[i].signo == SIGABRT) {
-            sigaction(signals[i].signo, &sa, NULL);
+        if (!sanitizer || signals[i] == SIGABRT) {
+            sigaction(signals[i], &sa, NULL);
         }
     }
     if (sanitizer) {

@@ -22,8 +22,6 @@ struct queue {
     struct op_list waiting;
     uint32_t waiting_n;
     struct op_list running; /* the worker's, while `busy` */
-    uint32_t running_n;
-    uint32_t done_n; /* of a batch that is done, those that were not told yet */
     bool busy;
     struct env_work work;
     struct env_timer retry;
@@ -32,6 +30,7 @@ struct queue {
 struct store {
     struct env *env;
     struct queue reads, changes;
+    uint32_t undone; /* operations that were not told as done */
     void (*changed)(void *ud, const char *id);
     void *changed_ud;
     struct listen *listen; /* NULL: nobody else tells */
@@ -202,12 +201,10 @@ static void queue_done(struct env_work *w)
 
     TAILQ_CONCAT(&done, &q->running, link);
     q->busy = false;
-    q->done_n = q->running_n;
-    q->running_n = 0;
     queue_start(q);
     while ((op = TAILQ_FIRST(&done))) {
         TAILQ_REMOVE(&done, op, link);
-        q->done_n--;
+        s->undone--;
         tell_failure(op);
         if (q->writes && op->result == 0 && s->changed) {
             s->changed(s->changed_ud, *store_id(op));
@@ -226,24 +223,23 @@ static void queue_start(struct queue *q)
 {
     struct env *env = q->store->env;
     struct store_op *op;
+    uint32_t n = 0;
 
     if (q->busy || q->waiting_n == 0) {
         return;
     }
-    for (uint32_t n = 0; n < STORE_BATCH_MAX && (op = TAILQ_FIRST(&q->waiting)); n++) {
+    for (; n < STORE_BATCH_MAX && (op = TAILQ_FIRST(&q->waiting)); n++) {
         TAILQ_REMOVE(&q->waiting, op, link);
         TAILQ_INSERT_TAIL(&q->running, op, link);
-        q->waiting_n--;
-        q->running_n++;
     }
+    q->waiting_n -= n;
     q->work = (struct env_work){ .run = queue_run,
                                  .done = queue_done,
                                  .lane = ENV_LANE_CONTROL,
                                  .timeout_ns = TIMEOUT_NS };
     q->busy = env_submit(env, &q->work) == 0;
     if (!q->busy) {
-        q->waiting_n += q->running_n;
-        q->running_n = 0;
+        q->waiting_n += n;
         TAILQ_CONCAT(&q->running, &q->waiting, link);
         TAILQ_CONCAT(&q->waiting, &q->running, link);
         env_timer_set(env, &q->retry, env_now_ns(env) + RETRY_NS);
@@ -262,6 +258,7 @@ int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr)
     op->error = ERR_INIT;
     TAILQ_INSERT_TAIL(&q->waiting, op, link);
     q->waiting_n++;
+    s->undone++;
     queue_start(q);
     return 0;
 }
@@ -272,14 +269,9 @@ void store_on_change(struct store *s, void (*changed)(void *ud, const char *id),
     s->changed_ud = ud;
 }
 
-static uint32_t queue_n(const struct queue *q)
-{
-    return q->waiting_n + q->running_n + q->done_n;
-}
-
 uint32_t store_waiting(const struct store *s)
 {
-    return queue_n(&s->reads) + queue_n(&s->changes);
+    return s->undone;
 }
 
 void store_drain(struct store *s, void (*idle)(void *ud), void *ud)
