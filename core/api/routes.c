@@ -1,7 +1,6 @@
 /* Every route of the API. */
 #include <api/api_int.h>
 
-#include <base/percent.h>
 #include <string.h>
 
 /* Apps come and go by an admin's word; what is in them is deployed.

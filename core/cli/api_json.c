@@ -14,33 +14,19 @@ static const char annotations_key[] = "annotations";
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* What any member is but for those below. NULL: told by r, or out of memory. */
-static json_t *read_plain(struct jr *r)
+/* What any member is but for those below; raw: the text of its JSON. NULL: told by r, or out of
+ * memory. */
+static json_t *read_plain(struct jr *r, bool raw)
 {
-    const char *raw;
+    const char *text;
 
-    return jr_raw(r, &raw) < 0 ? NULL : json_loads(raw, JSON_DECODE_ANY, NULL);
-}
-
-static json_t *read_annotations(struct jr *r)
-{
-    json_t *map = json_object();
-    const char *key;
-    const char *raw;
-    int more = jr_open(r, JR_OBJECT);
-
-    while (more >= 0 && (more = jr_member(r, &key)) == 1) {
-        more = jr_raw(r, &raw);
-        more = more < 0 ? more : json_object_set_new(map, key, json_string(raw));
-    }
-    if (more < 0) {
-        json_decref(map);
+    if (jr_raw(r, &text) < 0) {
         return NULL;
     }
-    return map;
+    return raw ? json_string(text) : json_loads(text, JSON_DECODE_ANY, NULL);
 }
 
-static json_t *read_object(struct jr *r);
+static json_t *read_object(struct jr *r, bool raw);
 
 static json_t *read_items(struct jr *r)
 {
@@ -48,7 +34,7 @@ static json_t *read_items(struct jr *r)
     int more = jr_open(r, JR_ARRAY);
 
     while (more >= 0 && (more = jr_element(r)) == 1) {
-        more = json_array_append_new(list, read_object(r));
+        more = json_array_append_new(list, read_object(r, false));
     }
     if (more < 0) {
         json_decref(list);
@@ -57,7 +43,8 @@ static json_t *read_items(struct jr *r)
     return list;
 }
 
-static json_t *read_object(struct jr *r)
+/* raw: of annotations. */
+static json_t *read_object(struct jr *r, bool raw)
 {
     json_t *o = json_object();
     const char *key;
@@ -65,10 +52,15 @@ static json_t *read_object(struct jr *r)
 
     while (more >= 0 && (more = jr_member(r, &key)) == 1) {
         enum jr_kind kind = jr_peek(r);
-        json_t *v = strcmp(key, "items") == 0 && kind == JR_ARRAY           ? read_items(r)
-                    : strcmp(key, annotations_key) == 0 && kind == JR_OBJECT ? read_annotations(r)
-                                                                             : read_plain(r);
+        json_t *v;
 
+        if (!raw && kind == JR_ARRAY && strcmp(key, "items") == 0) {
+            v = read_items(r);
+        } else if (!raw && kind == JR_OBJECT && strcmp(key, annotations_key) == 0) {
+            v = read_object(r, true);
+        } else {
+            v = read_plain(r, raw);
+        }
         more = json_object_set_new(o, key, v);
     }
     if (more < 0) {
@@ -87,7 +79,7 @@ json_t *api_json_read(const char *text, size_t len)
     arena_init(&arena, 0);
     jr_init(&r, text, len, &arena);
     r.depth_max = JR_DEPTH_MAX + PAGE_DEPTH;
-    o = read_object(&r);
+    o = read_object(&r, false);
     if (jr_end(&r) < 0) {
         json_decref(o);
         o = NULL;

@@ -96,9 +96,7 @@ static json_t *top_ask(struct top *t, const char *path)
         root = json_loadb(body.data, body.len, 0, NULL);
     }
     if (root && status != 200) {
-        const char *message = json_string_value(json_object_get(root, "message"));
-
-        snprintf(t->said, sizeof(t->said), "%s", message ? message : "the node refused");
+        snprintf(t->said, sizeof(t->said), "%s", cli_text(root, "message", "the node refused"));
         json_decref(root);
         root = NULL;
     }
@@ -125,7 +123,7 @@ static void refresh_figures(struct top *t)
 
 static long long member(const json_t *root, const char *side, const char *key)
 {
-    return json_integer_value(json_object_get(json_object_get(root, side), key));
+    return cli_number(json_object_get(root, side), key);
 }
 
 static double rate(const struct top *t, const char *side, const char *key)
@@ -146,15 +144,13 @@ static void put(int line, const char *text, int attributes)
 
 static void draw_head(const struct top *t)
 {
-    const char *node = json_string_value(json_object_get(t->status, "node"));
-    const char *state = json_string_value(json_object_get(t->status, "state"));
-    const char *http = json_string_value(json_object_get(t->status, "http"));
     char text[LINE], age[CLI_CELL_MAX];
 
-    snprintf(text, sizeof(text), "fnd %s %s  %s for %s, generation %lld", node ? node : "?",
-             http ? http : "", state ? state : "does not answer",
-             cli_span(json_integer_value(json_object_get(t->status, "uptime_s")) * 1000, age),
-             (long long)json_integer_value(json_object_get(t->status, "generation")));
+    snprintf(text, sizeof(text), "fnd %s %s  %s for %s, generation %lld",
+             cli_text(t->status, "node", "?"), cli_text(t->status, "http", ""),
+             cli_text(t->status, "state", "does not answer"),
+             cli_span(cli_number(t->status, "uptime_s") * 1000, age),
+             cli_number(t->status, "generation"));
     put(0, text, A_BOLD);
 }
 
@@ -345,8 +341,8 @@ static bool top_run(struct top *t)
 /* A client of the page that `GET /page` named. */
 static int connect_page(const json_t *page, struct fetch_client **ret, struct fn_error *reterr)
 {
-    const char *token = json_string_value(json_object_get(page, "token"));
-    const char *url = json_string_value(json_object_get(page, "url"));
+    const char *token = cli_text(page, "token", NULL);
+    const char *url = cli_text(page, "url", NULL);
     char base[LINE];
     int r;
 

@@ -25,15 +25,6 @@ static void generation_enter(struct generation *g, enum generation_state state)
     g->state = (enum generation_state)states_next(&generation_states, g->state, state);
 }
 
-static void on_end_task(struct env_task *t);
-static void on_end_again(struct env_timer *t);
-void generation_abandon(struct generation *g)
-{
-    LIST_INSERT_HEAD(&g->node->generations, g, link);
-}
-
-static void on_stuck(struct env_timer *t);
-
 static struct metric *alive_metric(void)
 {
     return metric_simple("fn_config_generations", METRIC_GAUGE,
@@ -46,12 +37,6 @@ static struct metric *stuck_metric(void)
                          "Replaced generations that calls still use after 30 s.");
 }
 
-static struct metric *number_metric(void)
-{
-    return metric_simple("fn_config_generation", METRIC_GAUGE,
-                         "Number of the generation of the configuration that new calls get.");
-}
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
 void generation_clock(struct node *n, char ret[16])
@@ -61,30 +46,6 @@ void generation_clock(struct node *n, char ret[16])
 
     gmtime_r(&now_s, &tm);
     strftime(ret, 16, "%H:%M:%S", &tm);
-}
-
-struct generation *generation_create(struct node *n, struct config *config, bool own_config)
-{
-    struct generation *g = calloc(1, sizeof(*g));
-    uint32_t most = config->overriders.n + config->listeners.n + config->placers.n +
-                    config->shadow.n + 2;
-
-    if (!g || !(g->plugins = calloc(most, sizeof(*g->plugins)))) {
-        free(g);
-        if (own_config) {
-            config_destroy(config);
-        }
-        return NULL;
-    }
-    g->node = n;
-    g->config = config;
-    g->own_config = own_config;
-    g->number = n->gen ? n->gen->number + 1 : 1;
-    g->end_task.cb = on_end_task;
-    g->end_again.cb = on_end_again;
-    g->stuck_timer.cb = on_stuck;
-    generation_clock(n, g->loaded_at);
-    return g;
 }
 
 struct plugin *generation_plugin(struct generation *g, const struct config_plugin *section,
@@ -139,24 +100,18 @@ static void load_listener(struct generation *g, const struct config_plugin *sect
     }
 }
 
-static struct plugin **load_listeners(struct generation *g, struct conf_problems *p)
-{
-    struct plugin **first = g->plugins + g->n_plugins;
-
-    for (uint32_t i = 0; i < g->config->listeners.n; i++) {
-        load_listener(g, &g->config->listeners.items[i], p);
-    }
-    return first;
-}
-
 /* The instances of one list stand next to each other. */
 static struct plugin **load_list(struct generation *g, const struct config_list_plugin *list,
-                                 struct conf_problems *p)
+                                 bool listeners, struct conf_problems *p)
 {
     struct plugin **first = g->plugins + g->n_plugins;
 
     for (uint32_t i = 0; i < list->n; i++) {
-        generation_plugin(g, &list->items[i], p);
+        if (listeners) {
+            load_listener(g, &list->items[i], p);
+        } else {
+            generation_plugin(g, &list->items[i], p);
+        }
     }
     return first;
 }
@@ -211,8 +166,8 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
     const struct node *n = g->node;
     uint32_t told = p->n;
 
-    g->overriders = load_list(g, &g->config->overriders, p);
-    g->listeners = load_listeners(g, p);
+    g->overriders = load_list(g, &g->config->overriders, false, p);
+    g->listeners = load_list(g, &g->config->listeners, true, p);
     for (uint32_t i = 0; i < n->n_sides; i++) {
         if (n->sides[i]->load) {
             n->sides[i]->load(g, running, p);
@@ -339,9 +294,14 @@ void generation_unref(void *ud)
     }
 }
 
-void generation_discard(struct generation *g)
+void generation_abandon(struct generation *g)
 {
     LIST_INSERT_HEAD(&g->node->generations, g, link);
+}
+
+void generation_discard(struct generation *g)
+{
+    generation_abandon(g);
     env_defer(g->node->env, &g->end_task);
 }
 
@@ -370,7 +330,9 @@ static void become_current(struct generation *g)
     LIST_INSERT_HEAD(&n->generations, g, link);
     supervise_loaded(g->config->path);
     metric_set(alive_metric(), generations_alive(n));
-    metric_set(number_metric(), (int64_t)g->number);
+    metric_set(metric_simple("fn_config_generation", METRIC_GAUGE,
+                             "Number of the generation of the configuration that new calls get."),
+               (int64_t)g->number);
 }
 
 /* `old` is NULL at the start. < 0: nothing changed. */
@@ -458,7 +420,31 @@ int generation_switch(struct generation *g, struct fn_error *reterr)
     return 0;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- one, and all of them -------------------------------------------------------------------- */
+
+struct generation *generation_create(struct node *n, struct config *config, bool own_config)
+{
+    struct generation *g = calloc(1, sizeof(*g));
+    uint32_t most = config->overriders.n + config->listeners.n + config->placers.n +
+                    config->shadow.n + 2;
+
+    if (!g || !(g->plugins = calloc(most, sizeof(*g->plugins)))) {
+        free(g);
+        if (own_config) {
+            config_destroy(config);
+        }
+        return NULL;
+    }
+    g->node = n;
+    g->config = config;
+    g->own_config = own_config;
+    g->number = n->gen ? n->gen->number + 1 : 1;
+    g->end_task.cb = on_end_task;
+    g->end_again.cb = on_end_again;
+    g->stuck_timer.cb = on_stuck;
+    generation_clock(n, g->loaded_at);
+    return g;
+}
 
 uint32_t generations_alive(const struct node *n)
 {
@@ -483,11 +469,6 @@ bool generations_are_told(const struct node *n)
         }
     }
     return true;
-}
-
-bool generations_are_ending(const struct node *n)
-{
-    return n->generations_ending > 0;
 }
 
 void generations_close(struct node *n)

@@ -95,8 +95,6 @@ void generations_close(struct node *n);
 /* "10:02:11", UTC, now. [any] */
 void generation_clock(struct node *n, char ret[16]);
 uint32_t generations_alive(const struct node *n);
-/* A worker still ends one. */
-bool generations_are_ending(const struct node *n);
 /* Their listeners have heard of every call that ended, as far as they will. [loop] */
 bool generations_are_told(const struct node *n);
 

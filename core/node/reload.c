@@ -383,5 +383,5 @@ void reload_stop(struct reload *r)
 
 bool reload_is_quiet(const struct reload *r)
 {
-    return !r->node->reloading && !generations_are_ending(r->node);
+    return !r->node->reloading && r->node->generations_ending == 0;
 }

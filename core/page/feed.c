@@ -8,7 +8,6 @@
 #include <page/page_int.h>
 
 #include <base/log.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SECOND_NS ENV_S

@@ -1,7 +1,6 @@
 /* Rows that somebody looks for, beyond those that everybody is shown. */
 #include <page/page_int.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
