@@ -17,7 +17,7 @@ struct listing {
     struct admin_stream stream;
     struct node *node;
     struct admin_request *rq; /* its arena has this */
-    const char *name;
+    const char *name;             /* in its path */
     uint32_t side;                /* of node->sides: whose list is read, or is next */
     const struct node_list *list; /* that is being walked; NULL = none */
     struct walk walk;
@@ -58,8 +58,7 @@ static int put_row(struct listing *g, json_t *row)
 
     json_object_set_new(row, "side", json_string(g->node->sides[g->side]->name));
     text = json_dumps(row, JSON_COMPACT);
-    r = text && (!g->any || buf_add(&g->out, ",", 1) == 0) ? buf_add(&g->out, text, strlen(text))
-                                                           : FN_E_EXHAUSTED;
+    r = text ? buf_printf(&g->out, "%s%s", g->any ? "," : "", text) : FN_E_EXHAUSTED;
     g->any = true;
     free(text);
     json_decref(row);
@@ -88,9 +87,7 @@ static void next_turn(struct listing *g)
 
 static void on_more(struct admin_stream *s)
 {
-    struct listing *g = container_of(s, struct listing, stream);
-
-    next_turn(g);
+    next_turn(container_of(s, struct listing, stream));
 }
 
 enum slice { SLICE_MORE, SLICE_END, SLICE_LIMIT, SLICE_FAILED };
@@ -175,8 +172,6 @@ static void on_list(void *ud, struct admin_request *rq)
     struct node *n = ud;
     uint32_t limit = limit_of(rq->query);
     struct listing *g = arena_alloc(rq->arena, sizeof(*g));
-    char head[32];
-    int len;
 
     if (!is_there(n, rq->path + 1)) {
         admin_refuse(rq, 404, "this %s node has no %s", n->config->type->word, rq->path + 1);
@@ -189,12 +184,11 @@ static void on_list(void *ud, struct admin_request *rq)
     *g = (struct listing){ .stream = { on_more, list_on_gone },
                            .node = n,
                            .rq = rq,
-                           .name = arena_strdup(rq->arena, rq->path + 1),
+                           .name = rq->path + 1,
                            .left = limit,
                            .out = BUF_INIT(0),
                            .turn.cb = list_on_turn };
-    len = snprintf(head, sizeof(head), "{\"%s\":[", g->name ? g->name : "");
-    if (!g->name || buf_add(&g->out, head, (size_t)len) < 0) {
+    if (buf_printf(&g->out, "{\"%s\":[", g->name) < 0) {
         buf_finish(&g->out);
         admin_refuse(rq, 503, "out of memory");
         return;
