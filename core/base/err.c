@@ -2,6 +2,7 @@
  * statuses. */
 #include <base/err.h>
 
+#include <base/utf8.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,18 +13,15 @@ static void err_fill(struct fn_error *e, int code, int http_status, uint32_t bla
 /* Bytes of s (len of them, NUL behind) without a character that was cut at its end. */
 static size_t whole_characters(const char *s, size_t len)
 {
-    const unsigned char *p = (const unsigned char *)s;
     size_t lead = len;
-    size_t need;
 
-    while (lead > 0 && len - lead < 3 && p[lead - 1] >> 6 == 2) { /* continuation bytes */
-        lead--;
+    while (lead > 0 && len - lead < 3 && (unsigned char)s[lead - 1] >> 6 == 2) {
+        lead--; /* continuation bytes */
     }
-    if (lead == 0 || p[lead - 1] < 0xc0) {
-        return len; /* ASCII, or no UTF-8 at all: nothing to keep whole */
-    }
-    need = p[lead - 1] < 0xe0 ? 2 : p[lead - 1] < 0xf0 ? 3 : 4;
-    return len - (lead - 1) < need ? lead - 1 : len;
+    /* What is no UTF-8 at all has nothing to keep whole. */
+    return lead == 0 || (unsigned char)s[lead - 1] < 0xc0 || utf8_sequence(s + lead - 1, s + len)
+               ? len
+               : lead - 1;
 }
 
 static void err_fill(struct fn_error *e, int code, int http_status, uint32_t blame, const char *fmt,

@@ -123,7 +123,7 @@ static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char 
         conf_put_number(o, field, n);
         return 0;
     }
-    copy = arena_strdup(&v->texts->arena, text);
+    copy = arena_strdup(&v->texts, text);
     if (!copy) {
         return bind_refuse(g, o, conf_quote(text), NULL);
     }
@@ -150,14 +150,14 @@ static int set_list_text(struct conf_values *v, const struct fn_opt *o, const ch
                          const struct giver *g)
 {
     size_t cap = strlen(text) / 2 + 1;
-    const char **items = arena_alloc(&v->texts->arena, cap * sizeof(*items));
+    const char **items = arena_alloc(&v->texts, cap * sizeof(*items));
     uint64_t n = 0;
 
     for (const char *at = text; items && *at;) {
         size_t len = strcspn(at, ", \t\n");
 
         if (len > 0) {
-            items[n++] = arena_strndup(&v->texts->arena, at, len);
+            items[n++] = arena_strndup(&v->texts, at, len);
         }
         at += len;
         at += strspn(at, ", \t\n");
@@ -178,10 +178,10 @@ static int set_list_node(struct conf_values *v, const struct fn_opt *o,
         }
         n++;
     }
-    items = arena_alloc(&v->texts->arena, (n + 1) * sizeof(*items));
+    items = arena_alloc(&v->texts, (n + 1) * sizeof(*items));
     n = 0;
     for (const struct conf_node *i = list->first; i && items; i = i->next) {
-        items[n] = arena_strdup(&v->texts->arena, i->text);
+        items[n] = arena_strdup(&v->texts, i->text);
         n += items[n] != NULL;
     }
     return set_list(v, o, items, n, g);
@@ -298,12 +298,11 @@ static struct conf_values *values_create(const struct fn_opt *opts, uint32_t con
     }
     v->data = calloc(1, conf_size ? conf_size : 1);
     v->source = calloc(v->n_opts + 1, sizeof(*v->source));
-    v->texts = calloc(1, sizeof(*v->texts));
-    if (!v->data || !v->source || !v->texts) {
+    if (!v->data || !v->source) {
         conf_values_destroy(v);
         return NULL;
     }
-    arena_init(&v->texts->arena, 0);
+    arena_init(&v->texts, 0);
     return v;
 }
 
@@ -312,10 +311,7 @@ void conf_values_destroy(struct conf_values *v)
     if (!v) {
         return;
     }
-    if (v->texts) {
-        arena_finish(&v->texts->arena);
-    }
-    free(v->texts);
+    arena_finish(&v->texts);
     free(v->source);
     free(v->data);
     free(v);
@@ -323,7 +319,7 @@ void conf_values_destroy(struct conf_values *v)
 
 bool conf_values_whole(const struct conf_values *v)
 {
-    return !v->texts->arena.failed;
+    return !v->texts.failed;
 }
 
 static void set_defaults(struct conf_values *v, const char *what, struct conf_problems *p)
@@ -374,7 +370,7 @@ static void set_from_map(struct conf_values *v, struct conf *c, const struct con
         if (!n->refused) {
             set_node(v, o, n, &g);
         }
-        v->source[o - v->opts] = arena_strdup(&v->texts->arena, g.where);
+        v->source[o - v->opts] = arena_strdup(&v->texts, g.where);
     }
 }
 
@@ -387,7 +383,7 @@ int conf_override(struct conf_values *v, const char *key, const char *where, con
     if (!o) {
         return FN_E_NOT_FOUND;
     }
-    v->source[o - v->opts] = arena_strdup(&v->texts->arena, where);
+    v->source[o - v->opts] = arena_strdup(&v->texts, where);
     return set_text(v, o, text, &g);
 }
 

@@ -6,6 +6,7 @@
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 
+#include <base/arena.h>
 #include <base/buf.h>
 #include <base/err.h>
 #include <stdbool.h>
@@ -85,7 +86,7 @@ struct conf_values {
     const char **source; /* per option: "fn.yaml:7:5", "FN_PORT", "default"; NULL = not set */
     const struct fn_opt *opts;
     uint32_t n_opts;
-    struct conf_texts *texts; /* owns texts and lists */
+    struct arena texts; /* owns texts and lists */
 };
 
 /* The value of one option from elsewhere than the file. */

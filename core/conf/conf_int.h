@@ -4,7 +4,6 @@
 
 #include <conf/conf.h>
 
-#include <base/arena.h>
 #include <conf/table.h>
 #include <string.h>
 
@@ -23,10 +22,6 @@ struct conf_unit {
     int64_t factor;
 };
 extern const struct conf_unit conf_time_units[], conf_byte_units[];
-
-struct conf_texts {
-    struct arena arena;
-};
 
 /* Bytes of an option's field in the conf struct. */
 static inline void *conf_field(const struct conf_values *v, const struct fn_opt *o)

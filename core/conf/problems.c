@@ -87,13 +87,13 @@ static bool add_line(struct conf_problems *p, const char *code, const char *wher
 {
     struct buf line = BUF_INIT(0);
     bool fresh;
-    int r = buf_printf(&line, "%s%s%s%s%s", code ? code : "", code ? " " : "", where ? where : "",
-                       where ? ": " : "", weight);
 
-    r = r < 0 ? r : buf_vprintf(&line, fmt, ap);
-    r = r < 0 ? r : buf_add_str(&line, "\n");
-    fresh = r < 0 || !was_told(p, &line);
-    if (fresh && (r < 0 || insert_line(p, where, &line) < 0)) {
+    buf_printf(&line, "%s%s%s%s%s", code ? code : "", code ? " " : "", where ? where : "",
+               where ? ": " : "", weight);
+    buf_vprintf(&line, fmt, ap);
+    buf_add_str(&line, "\n");
+    fresh = line.failed || !was_told(p, &line);
+    if (fresh && (line.failed || insert_line(p, where, &line) < 0)) {
         buf_add_str(&p->text, "out of memory for this line\n");
     }
     buf_finish(&line);

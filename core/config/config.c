@@ -18,9 +18,6 @@ void config_destroy(struct config *c)
     if (!c) {
         return;
     }
-    for (struct config_kept *k = c->priv->kept; k; k = k->next) {
-        conf_values_destroy(k->values);
-    }
     for (int i = 0; i < SECTIONS_N; i++) {
         conf_values_destroy(c->priv->values[i]);
     }

@@ -80,7 +80,6 @@ struct config_private {
     const char *placer;       /* FN_PLACER: name of the plugin */
     const char *npm;          /* FN_NPM_ADDRESS */
     bool node_unknown; /* what `node` says was refused: nothing that depends on it is judged */
-    struct config_kept *kept;
 };
 
 /* ---- variables (env.c) ----------------------------------------------------------------------- */
@@ -175,12 +174,6 @@ void config_tls_read(struct config *c, struct conf_problems *p);
 
 /* ---- memory, places and sentences (values.c) ------------------------------------------------- */
 
-/* Values of a small map, see config_bind_into(). */
-struct config_kept {
-    struct conf_values *values;
-    struct config_kept *next;
-};
-
 /* The sentence behind the code of a line; *code is "" when there is none. */
 const char *config_split_code(const char *line, char code[8]);
 /* A line that begins with its own code, "PLG915 name: text", with the position behind the code. */
@@ -195,8 +188,8 @@ void config_refuse(const struct config *c, enum config_section section, const ch
 
 /* Text of `n` as position, in the config's arena. */
 const char *config_where(const struct config *c, const struct conf_node *n);
-/* conf_bind() of a small map (an app, a function) whose values are copied into `ret` (size bytes)
- * and live as long as the config. */
+/* conf_bind() of a small map (an app, a function) whose values are copied into `ret` (size bytes),
+ * and their texts into the config's arena. */
 void config_bind_into(struct config *c, struct conf_node *map, const char *what,
                       const struct fn_opt *opts, void *ret, uint32_t size, const char *const *skip,
                       struct conf_problems *p);

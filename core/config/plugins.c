@@ -441,13 +441,22 @@ static int open_file(const struct config *c, struct plugin_host *h,
     return r;
 }
 
-/* Who has the options, for messages; with the place where no map of options has one. */
-static void name_section(const struct config_plugin *plugin, char ret[SECTION_NAME_BYTES])
+/* *ret NULL: it has no options. */
+static void bind_options(const struct config *c, const struct config_plugin *plugin,
+                         const struct fn_factory *f, struct conf_values **ret,
+                         struct conf_problems *p)
 {
+    /* With the place where no map of options has one. */
     bool placed = !plugin->node && plugin->where && strchr(plugin->where, ':');
+    char what[SECTION_NAME_BYTES];
 
-    snprintf(ret, SECTION_NAME_BYTES, "%s%s%s %s", placed ? plugin->where : "", placed ? ": " : "",
-             plugin->kind, plugin->use);
+    *ret = NULL;
+    if (f->opts || f->conf_size > 0 || plugin->node) {
+        snprintf(what, sizeof(what), "%s%s%s %s", placed ? plugin->where : "", placed ? ": " : "",
+                 plugin->kind, plugin->use);
+        conf_bind(c->priv->file, plugin->node, what, f->opts, f->conf_size, plugin_keys,
+                  plugin->overrides, ret, p);
+    }
 }
 
 int config_plugin_bind(const struct config *c, struct plugin_host *h,
@@ -455,7 +464,6 @@ int config_plugin_bind(const struct config *c, struct plugin_host *h,
                        const struct fn_factory **ret_factory, struct conf_values **ret_values,
                        struct conf_problems *p)
 {
-    char what[SECTION_NAME_BYTES];
     uint32_t before = p->n;
     int r;
 
@@ -468,11 +476,7 @@ int config_plugin_bind(const struct config *c, struct plugin_host *h,
     if (r < 0 || plugin->incomplete) {
         return r < 0 ? r : FN_E_INVALID;
     }
-    name_section(plugin, what);
-    if ((*ret_factory)->opts || (*ret_factory)->conf_size > 0 || plugin->node) {
-        conf_bind(c->priv->file, plugin->node, what, (*ret_factory)->opts,
-                  (*ret_factory)->conf_size, plugin_keys, plugin->overrides, ret_values, p);
-    }
+    bind_options(c, plugin, *ret_factory, ret_values, p);
     return p->n > before ? FN_E_INVALID : 0;
 }
 
@@ -557,15 +561,10 @@ bool config_plugin_same_options(const struct config *c, const struct config_plug
                                 const struct plugin *running, struct conf_problems *p)
 {
     const struct fn_factory *factory = plugin_factory(running);
-    struct conf_values *values = NULL;
-    char what[SECTION_NAME_BYTES];
+    struct conf_values *values;
     bool same;
 
-    name_section(plugin, what);
-    if (factory->opts || factory->conf_size > 0 || plugin->node) {
-        conf_bind(c->priv->file, plugin->node, what, factory->opts, factory->conf_size,
-                  plugin_keys, plugin->overrides, &values, p);
-    }
+    bind_options(c, plugin, factory, &values, p);
     same = plugin_is_same(running, NULL, factory, plugin->name, values);
     conf_values_destroy(values);
     return same;

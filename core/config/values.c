@@ -22,16 +22,13 @@ void config_bind_into(struct config *c, struct conf_node *map, const char *what,
                       const struct fn_opt *opts, void *ret, uint32_t size, const char *const *skip,
                       struct conf_problems *p)
 {
-    struct config_kept *kept = config_alloc(c, sizeof(*kept));
+    struct conf_values *values;
 
-    if (!kept) {
-        return;
+    if (conf_bind(c->priv->file, map, what, opts, size, skip, NULL, &values, p) == 0) {
+        memcpy(ret, values->data, size);
+        opt_copy(opts, ret, &c->priv->arena); /* it knows when it has no memory */
     }
-    if (conf_bind(c->priv->file, map, what, opts, size, skip, NULL, &kept->values, p) == 0) {
-        memcpy(ret, kept->values->data, size);
-    }
-    kept->next = c->priv->kept;
-    c->priv->kept = kept;
+    conf_values_destroy(values);
 }
 
 /* Beside the program in a build tree, else what is installed with it: /opt/fnd/bin and
