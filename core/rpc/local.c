@@ -314,33 +314,26 @@ static bool link_is_up(const struct engage_link *k)
     return k->up;
 }
 
+static const char *copied(struct arena *a, const char *text)
+{
+    return text ? arena_strdup(a, text) : NULL;
+}
+
 static int copy_try(struct pair *p, const struct engage_try *t)
 {
     struct engage_try *to = &p->session.try_call;
-    struct fn_kv *kv = NULL;
+    struct fn_kv *kv;
 
     *to = *t;
     to->call_json = arena_strndup(&p->arena, t->call_json, t->call_json_len);
     to->slot_hash_id = arena_strdup(&p->arena, t->slot_hash_id ? t->slot_hash_id : "");
-    to->request_id = t->request_id ? arena_strdup(&p->arena, t->request_id) : NULL;
-    if (!to->call_json || !to->slot_hash_id || !to->request_id != !t->request_id) {
-        return FN_E_EXHAUSTED;
+    to->request_id = copied(&p->arena, t->request_id);
+    to->extensions = kv = arena_alloc(&p->arena, t->n_extensions * sizeof(*kv));
+    for (uint32_t i = 0; kv && i < t->n_extensions; i++) {
+        kv[i] = (struct fn_kv){ arena_strdup(&p->arena, t->extensions[i].key),
+                                arena_strdup(&p->arena, t->extensions[i].value) };
     }
-    if (t->n_extensions > 0) {
-        kv = arena_alloc(&p->arena, t->n_extensions * sizeof(*kv));
-        if (!kv) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    for (uint32_t i = 0; i < t->n_extensions; i++) {
-        kv[i].key = arena_strdup(&p->arena, t->extensions[i].key);
-        kv[i].value = arena_strdup(&p->arena, t->extensions[i].value);
-        if (!kv[i].key || !kv[i].value) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    to->extensions = kv;
-    return 0;
+    return p->arena.failed ? FN_E_EXHAUSTED : 0;
 }
 
 static void on_session_task(struct env_task *t);
@@ -471,32 +464,26 @@ static void session_more(struct engage_session *s)
     env_defer(of_session(s)->local->env, &s->task);
 }
 
-static const char *copied(struct arena *a, const char *text)
-{
-    return text ? arena_strdup(a, text) : NULL;
-}
-
 static void local_send_start(struct engage_session *s, const struct engage_start *start)
 {
     struct pair *p = of_session(s);
     struct event *ev = event_new(p, WIRE_START, NULL, 0);
-    struct header *h = NULL;
+    struct header *h;
 
     if (!ev) {
         return;
     }
-    if (start->n_headers > 0) {
-        h = arena_alloc(&p->arena, start->n_headers * sizeof(*h));
+    h = arena_alloc(&p->arena, start->n_headers * sizeof(*h));
+    for (uint32_t i = 0; h && i < start->n_headers; i++) {
+        h[i] = (struct header){ arena_strdup(&p->arena, start->headers[i].name),
+                                arena_strdup(&p->arena, start->headers[i].value) };
+    }
+    if (p->arena.failed) {
+        free(ev);
+        out_of_memory(p);
+        return;
     }
     ev->start.status = start->status;
-    for (uint32_t i = 0; i < start->n_headers; i++) {
-        if (!h || !(h[i].name = arena_strdup(&p->arena, start->headers[i].name)) ||
-            !(h[i].value = arena_strdup(&p->arena, start->headers[i].value))) {
-            free(ev);
-            out_of_memory(p);
-            return;
-        }
-    }
     ev->start.headers = h;
     ev->start.n_headers = start->n_headers;
     local_put(p, ev);

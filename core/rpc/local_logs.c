@@ -71,7 +71,7 @@ static const char *copy_text(struct arena *a, const char *text, const char *was,
     return was == text ? was_copy : arena_strdup(a, text);
 }
 
-static bool copy_line(struct arena *a, const struct engage_line *from, struct engage_line *to,
+static void copy_line(struct arena *a, const struct engage_line *from, struct engage_line *to,
                       bool has_last)
 {
     static const struct engage_line none = { 0 };
@@ -84,7 +84,6 @@ static bool copy_line(struct arena *a, const struct engage_line *from, struct en
     to->container_id = copy_text(a, from->container_id, last->container_id, copy->container_id);
     to->call_id = arena_strdup(a, from->call_id);
     to->data = arena_strndup(a, from->data, from->len);
-    return to->app_id && to->fn_id && to->container_id && to->call_id && to->data;
 }
 
 static int local_logs_send(struct engage_logs *l, const struct engage_line *lines, uint32_t n)
@@ -96,11 +95,9 @@ static int local_logs_send(struct engage_logs *l, const struct engage_line *line
     arena_init(&rd->message, 0);
     copy = arena_alloc(&rd->message, (n + 1) * sizeof(*copy));
     for (uint32_t i = 0; i < n && copy; i++) {
-        if (!copy_line(&rd->message, &lines[i], &copy[i], i > 0)) {
-            return FN_E_EXHAUSTED;
-        }
+        copy_line(&rd->message, &lines[i], &copy[i], i > 0);
     }
-    if (!copy) {
+    if (rd->message.failed) {
         return FN_E_EXHAUSTED;
     }
     l->wanted = rd->asked = false;
