@@ -73,8 +73,7 @@ void conn_begin(struct conn *c); /* waits for its first request */
 /* Another protocol takes the stream and what is counted; c is gone. */
 void conn_hand_over(struct conn *c, struct net_io **ret_io, struct visitor **ret_peer_count);
 void conn_drain(struct conn *c);   /* nothing runs on it: closes now, or when no request comes */
-void conn_destroy(struct conn *c); /* closes; a running request is not told */
-void conn_gone(struct conn *c);    /* closes and tells the handler */
+void conn_gone(struct conn *c);    /* closes and tells the handler, if a request runs */
 void conn_reset(struct conn *c);   /* the same, with RST */
 void conn_answered(struct conn *c);       /* the answer is complete and in `out` */
 void conn_put(struct conn *c, const void *data, size_t len);  /* into `out` */
@@ -91,7 +90,7 @@ static inline bool conn_is_flushed(const struct conn *c)
 }
 
 /* server_shake.c */
-int conn_shake(struct conn *c); /* goes on with conn_begin(), or destroys it */
+int conn_shake(struct conn *c); /* goes on with conn_begin(), or with conn_gone() */
 
 /* conn_answer.c */
 extern const struct answer_ops conn_answer_ops;

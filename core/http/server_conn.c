@@ -135,20 +135,21 @@ static void conn_on_timer(struct env_timer *t)
         if (c->in.len > 0) {
             refuse_late_head(c);
         } else {
-            conn_destroy(c);
+            conn_gone(c);
         }
         break;
     case CONN_BODY:
         check_body_time(c);
         break;
     default:
-        conn_destroy(c); /* LINGER; the others have no deadline of their own */
+        conn_gone(c); /* LINGER; the others have no deadline of their own */
         break;
     }
 }
 
 /* ---- end of a connection -------------------------------------------------------------------- */
 
+/* The request that a handler has. */
 static struct request *conn_let_go(struct conn *c)
 {
     struct request *q = c->req;
@@ -176,8 +177,8 @@ static void server_conn_free(struct conn *c)
 static void conn_end(struct conn *c, bool cut)
 {
     struct http_server *s = c->s;
+    struct request *q = conn_let_go(c);
 
-    conn_let_go(c);
     intake_end(&c->intake);
     turn_leave(s, &c->turn);
     env_timer_clear(s->env, &c->timer);
@@ -194,18 +195,6 @@ static void conn_end(struct conn *c, bool cut)
     if (c->busy == 0) {
         server_conn_free(c);
     }
-}
-
-void conn_destroy(struct conn *c)
-{
-    conn_end(c, false);
-}
-
-static void conn_lost(struct conn *c, bool cut)
-{
-    struct request *q = conn_let_go(c);
-
-    conn_end(c, cut);
     if (q && q->pub.on_gone) {
         q->pub.on_gone(&q->pub);
     }
@@ -213,12 +202,12 @@ static void conn_lost(struct conn *c, bool cut)
 
 void conn_gone(struct conn *c)
 {
-    conn_lost(c, false);
+    conn_end(c, false);
 }
 
 void conn_reset(struct conn *c)
 {
-    conn_lost(c, true);
+    conn_end(c, true);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -339,7 +328,7 @@ static void next_request(struct conn *c)
         if (c->linger && !c->eof) {
             start_linger(c);
         } else {
-            conn_destroy(c);
+            conn_gone(c);
         }
         return;
     }
@@ -365,7 +354,7 @@ void conn_drain(struct conn *c)
     if (conn_now_ns(c) < c->s->drain_until_ns) {
         wait_briefly(c);
     } else {
-        conn_destroy(c);
+        conn_gone(c);
     }
 }
 
@@ -681,7 +670,7 @@ static void linger(struct conn *c, ssize_t n)
 {
     c->lingered_bytes += (uint64_t)n;
     if (c->lingered_bytes > LINGER_BYTES) {
-        conn_destroy(c);
+        conn_gone(c);
     }
 }
 

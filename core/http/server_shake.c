@@ -55,7 +55,7 @@ static void conn_on_shaken(void *ud, const char *error)
     if (net_io_shake_failure(c->io) == NET_SHAKE_PLAIN_HTTP) {
         tell_plain(c);
     }
-    conn_destroy(c);
+    conn_gone(c);
 }
 
 int conn_shake(struct conn *c)

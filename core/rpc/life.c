@@ -18,13 +18,11 @@ void life_enter(struct rpc_conn *l)
     l->entered++;
 }
 
-bool life_leave(struct rpc_conn *l)
+void life_leave(struct rpc_conn *l)
 {
     if (--l->entered == 0 && l->doomed) {
         l->ops->free(l);
-        return false;
     }
-    return true;
 }
 
 void rpc_conn_break(struct rpc_conn *l, const char *why)

@@ -80,9 +80,9 @@ void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct transp
 void life_finish(struct rpc_conn *l); /* closes the socket */
 void life_end_all(struct transport *t); /* destroy() of it: connections end without callbacks */
 
-/* Around whatever may call an owner. False: it was closed meanwhile and is freed. */
+/* Around whatever may call an owner; leaving frees it, if it was closed meanwhile. */
 void life_enter(struct rpc_conn *l);
-bool life_leave(struct rpc_conn *l);
+void life_leave(struct rpc_conn *l);
 
 void life_idle(struct rpc_conn *l);        /* a stream has gone */
 void life_heard(struct rpc_conn *l);       /* bytes came */
