@@ -28,15 +28,17 @@ static void side_on_status(void *ud, const struct rpc_status_result *r)
 {
     struct ask *a = ud;
     struct engage_client *client = rpc_client(a->node->rpc);
-    struct npm_answer answer = { .answered = r->grpc_status == GRPC_OK };
+    struct npm_event answer = { .kind = NPM_SILENT };
     char fault[NPM_FAULT_MAX + 1];
 
-    if (answer.answered) {
+    if (r->grpc_status == GRPC_OK) {
+        answer.kind = NPM_REPORTED;
         answer.active = r->active > 0 ? (uint32_t)r->active : 0;
         utf8_copy(fault, sizeof(fault), r->error_text[0] ? r->error_text : "its status fails");
         answer.fault = r->failed ? fault : NULL;
     } else if (r->grpc_status == GRPC_DEADLINE && client->link_is_up(a->link)) {
-        answer.answered = answer.mute = true;
+        answer.kind = NPM_REPORTED;
+        answer.mute = true;
         answer.fault = "no answer to Status in time";
     }
     client->link_close(a->link);

@@ -491,19 +491,15 @@ int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
     return 0;
 }
 
-void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_answer *answer)
+void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_event *answer)
 {
     struct asks_subject about;
-    struct npm_event e;
+    struct npm_event e = *answer;
 
     if (!asks_end(&m->asks, ticket, &about)) {
         return;
     }
-    e = (struct npm_event){ .kind = answer->answered ? NPM_REPORTED : NPM_SILENT,
-                            .id = about.host,
-                            .active = answer->active,
-                            .mute = answer->mute,
-                            .fault = answer->fault };
+    e.id = about.host;
     manager_step(about.ud, &e);
     asks_next(&m->asks);
 }

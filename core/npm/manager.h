@@ -66,14 +66,8 @@ struct npm_demand {
  * "NPM501 ..."), another one uses its id (FN_E_EXISTS, "NPM508 ..."). */
 int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
                        struct fn_error *ret_note);
-/* What a runner said. */
-struct npm_answer {
-    bool answered;
-    bool mute;         /* it is there, and did not say how many calls run in time */
-    uint32_t active;
-    const char *fault; /* why it starts no containers; NULL = it does */
-};
-void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_answer *answer);
+/* answer: NPM_REPORTED or NPM_SILENT; of which host, the ticket says. */
+void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_event *answer);
 
 /* Borrowed; NULL: no such group. */
 const struct npm_group *npm_manager_group(const struct npm_manager *m, const char *name);

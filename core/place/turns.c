@@ -100,29 +100,16 @@ static void heap_remove(struct turn_line *l, struct place_call *pc)
 
 /* ---- apps and lines -------------------------------------------------------------------------- */
 
-/* It found no memory in its table. */
-static void *lost(void *element)
+static struct turn_app *app_get(struct place_group *g, const char *app_id)
 {
-    free(element);
-    return NULL;
-}
-
-static struct turn_app *app_get(struct place_group *g, const char *id)
-{
-    size_t len = strlen(id);
     struct turn_app *a;
 
-    HASH_FIND(hh, g->apps, id, len, a);
-    if (!a) {
-        a = calloc(1, sizeof(*a) + len + 1);
-        if (a) {
-            a->group = g;
-            memcpy(a->id, id, len);
-            TAILQ_INIT(&a->ring);
-            HASH_ADD(hh, g->apps, id, len, a);
-        }
+    TABLE_GET(g->apps, id, app_id, a);
+    if (a && !a->group) {
+        a->group = g;
+        TAILQ_INIT(&a->ring);
     }
-    return a && table_has(a) ? a : lost(a);
+    return a;
 }
 
 static void app_release(struct turn_app *a)
@@ -133,23 +120,6 @@ static void app_release(struct turn_app *a)
     }
 }
 
-static struct turn_line *line_get(struct turn_app *a, const char *fn_id)
-{
-    size_t len = strlen(fn_id);
-    struct turn_line *l;
-
-    HASH_FIND(hh, a->lines, fn_id, len, l);
-    if (!l) {
-        l = calloc(1, sizeof(*l) + len + 1);
-        if (l) {
-            l->app = a;
-            memcpy(l->fn_id, fn_id, len);
-            HASH_ADD(hh, a->lines, fn_id, len, l);
-        }
-    }
-    return l && table_has(l) ? l : lost(l);
-}
-
 int turns_join(struct place_call *pc)
 {
     struct place_group *g = pc->group;
@@ -158,11 +128,12 @@ int turns_join(struct place_call *pc)
     if (!a) {
         return FN_E_EXHAUSTED;
     }
-    pc->line = line_get(a, pc->view.fn_id ? pc->view.fn_id : "");
+    TABLE_GET(a->lines, fn_id, pc->view.fn_id ? pc->view.fn_id : "", pc->line);
     if (!pc->line) {
         app_release(a);
         return FN_E_EXHAUSTED;
     }
+    pc->line->app = a;
     pc->line->n++;
     pc->arrival = g->arrivals++;
     return 0;

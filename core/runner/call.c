@@ -25,6 +25,7 @@
 #include <fnmatch.h>
 #include <model/header_rules.h>
 #include <model/time_text.h>
+#include <openssl/crypto.h>
 #include <override/override.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,22 +109,13 @@ static int check_room(const struct runner *r, struct rcall *rc, struct fn_error 
     return 0;
 }
 
-static int hex_digit(char ch)
-{
-    if (ch >= '0' && ch <= '9') {
-        return ch - '0';
-    }
-    ch |= 0x20;
-    return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
-}
-
 static int parse_hash_id(const char *hex, unsigned char key[SLOT_KEY_BYTES], struct fn_error *err)
 {
     size_t len = strlen(hex);
 
     memset(key, 0, SLOT_KEY_BYTES);
     for (size_t i = 0; i < len; i++) {
-        int d = hex_digit(hex[i]);
+        int d = OPENSSL_hexchar2int((unsigned char)hex[i]);
 
         if (d < 0 || len % 2 || len > 2 * SLOT_KEY_BYTES) {
             return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,

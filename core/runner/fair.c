@@ -43,26 +43,11 @@ static struct account_need held_by(const struct slot_queue *q)
 
 bool fair_join(struct slot_queue *q)
 {
-    struct fair *f = &q->r->fair;
-    struct fair_app *a;
-    size_t len = strlen(q->app_id);
-
-    HASH_FIND(hh, f->apps, q->app_id, len, a);
-    if (!a) {
-        a = calloc(1, sizeof(*a) + len + 1);
-        if (!a) {
-            return false;
-        }
-        memcpy(a->id, q->app_id, len);
-        HASH_ADD_KEYPTR(hh, f->apps, a->id, len, a);
-        if (!table_has(a)) {
-            free(a);
-            return false;
-        }
+    TABLE_GET(q->r->fair.apps, id, q->app_id, q->app);
+    if (q->app) {
+        q->app->queues++;
     }
-    a->queues++;
-    q->app = a;
-    return true;
+    return q->app != NULL;
 }
 
 void fair_more(struct slot_queue *q)

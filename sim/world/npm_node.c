@@ -29,7 +29,7 @@ struct question {
     struct npm_node *of;
     struct runner_node *runner; /* NULL: nobody is there */
     uint64_t ticket;
-    struct npm_answer answer;
+    struct npm_event answer;
     struct env_timer arrive, back;
 };
 
@@ -59,7 +59,7 @@ static void on_back(struct env_timer *t)
 {
     struct question *q = container_of(t, struct question, back);
     struct npm_node *m = q->of;
-    struct npm_answer answer = q->answer;
+    struct npm_event answer = q->answer;
     uint64_t ticket = q->ticket;
 
     question_free(q);
@@ -76,9 +76,9 @@ static void on_arrive(struct env_timer *t)
         return;
     }
     runner_count(q->runner->r, &n);
-    q->answer = (struct npm_answer){ .answered = true,
-                                     .active = (uint32_t)n.active,
-                                     .fault = n.engine_up ? NULL : "its engine is down" };
+    q->answer = (struct npm_event){ .kind = NPM_REPORTED,
+                                    .active = (uint32_t)n.active,
+                                    .fault = n.engine_up ? NULL : "its engine is down" };
     world_at(&q->of->n, &q->back, w->now_ns + w->plan->latency_ns);
 }
 
@@ -93,6 +93,7 @@ static int ask(void *ud, const char *address, uint64_t ticket)
         abort();
     }
     q->of = m;
+    q->answer.kind = NPM_SILENT;
     q->runner = w->runners[runner];
     q->ticket = ticket;
     q->arrive.cb = on_arrive;

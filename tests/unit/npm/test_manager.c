@@ -227,7 +227,7 @@ START_TEST(what_cannot_be_asked_is_asked_again)
     }
     ck_assert_uint_eq(asks, MACHINES_N);
     for (int i = 0; i < MACHINES_N; i++) {
-        npm_manager_reported(m, tickets[i], &(struct npm_answer){ .answered = true });
+        npm_manager_reported(m, tickets[i], &(struct npm_event){ .kind = NPM_REPORTED });
     }
     ck_assert_uint_eq(active_n(), MACHINES_N);
 }
@@ -238,7 +238,8 @@ static void answer(int machine, bool answered)
     uint64_t ticket = tickets[machine];
 
     tickets[machine] = 0;
-    npm_manager_reported(m, ticket, &(struct npm_answer){ .answered = answered });
+    npm_manager_reported(m, ticket,
+                         &(struct npm_event){ .kind = answered ? NPM_REPORTED : NPM_SILENT });
 }
 
 /* Runners that went without a word hold their places for as long as nobody says that they did; a

@@ -82,7 +82,7 @@ static void on_answer(struct env_task *t)
 {
     struct answer *a = container_of(t, struct answer, task);
 
-    npm_manager_reported(a->kit->m, a->ticket, &(struct npm_answer){ .answered = true });
+    npm_manager_reported(a->kit->m, a->ticket, &(struct npm_event){ .kind = NPM_REPORTED });
     free(a);
 }
 
