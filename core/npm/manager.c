@@ -133,16 +133,12 @@ static void manager_judge(struct mgroup *g)
 static void run_claim(struct mgroup *g, struct fn_op *op)
 {
     const struct npm_manager *m = g->manager;
-    struct plugin_crumb crumb;
 
     g->claimed = 0;
     g->claim_error = ERR_INIT;
     if (FN_HAS(m->ops, claim) && m->ops->claim) {
-        plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "claim");
-        g->claimed = m->ops->claim(plugin_inst(m->deps.cplane), op, g->name, &g->claim_error);
-        plugin_leave(&crumb);
-        g->claimed =
-            plugin_answer_result(m->deps.cplane, "claim", g->claimed, 1, &g->claim_error);
+        PLUGIN_ASK(g->claimed, m->deps.cplane, PLUGIN_WORKER, "claim", 1, &g->claim_error,
+                   m->ops->claim(plugin_inst(m->deps.cplane), op, g->name, &g->claim_error));
     }
 }
 

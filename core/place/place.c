@@ -451,17 +451,14 @@ static struct place_group *route(struct place *p, struct place_call *pc)
 {
     char name[FN_GROUP_NAME_MAX + 1] = "";
     const struct source *y = p->source;
-    struct plugin_crumb crumb;
     int r;
 
     if (!y || !y->ops->route) {
         return group_for(p, pc->view.lb_group ? pc->view.lb_group : FN_GROUP_DEFAULT,
                          pc->view.app_id, &pc->no_group);
     }
-    plugin_enter(&crumb, y->pool, PLUGIN_LOOP, "route");
-    r = y->ops->route(plugin_inst(y->pool), &pc->view, name, sizeof(name));
-    plugin_leave(&crumb);
-    r = plugin_answer_result(y->pool, "route", r, 0, NULL);
+    PLUGIN_ASK(r, y->pool, PLUGIN_LOOP, "route", 0, NULL,
+               y->ops->route(plugin_inst(y->pool), &pc->view, name, sizeof(name)));
     if (r < 0 || !plugin_answer_group(y->pool, "route", name)) {
         pc->no_group = "LB301 no runner: the pool names no group for this call";
         return NULL;

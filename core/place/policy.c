@@ -46,17 +46,15 @@ void policy_unref(struct policy *y)
 
 const void *policy_index_build(struct policy *y, const struct fn_snapshot *view)
 {
-    struct plugin_crumb crumb;
     void *index = NULL;
     int r;
 
     if (!y->ops->index_build) {
         return NULL;
     }
-    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_build");
-    r = y->ops->index_build(plugin_inst(y->placer), view, &index);
-    plugin_leave(&crumb);
-    return plugin_answer_result(y->placer, "index_build", r, 0, NULL) == 0 ? index : NULL;
+    PLUGIN_ASK(r, y->placer, PLUGIN_LOOP, "index_build", 0, NULL,
+               y->ops->index_build(plugin_inst(y->placer), view, &index));
+    return r == 0 ? index : NULL;
 }
 
 void policy_index_free(struct policy *y, const void *index)

@@ -175,7 +175,6 @@ static int source_begin(struct place *p, struct plugin *pool, struct source **re
                         struct fn_error *reterr)
 {
     struct source *s = calloc(1, sizeof(*s));
-    struct plugin_crumb crumb;
     int r;
 
     if (!s) {
@@ -185,10 +184,7 @@ static int source_begin(struct place *p, struct plugin *pool, struct source **re
         .place = p, .pool = pool, .ops = plugin_ops(pool), .seq = ++p->source_seq
     };
     s->task.cb = on_stopped_task;
-    plugin_enter(&crumb, pool, PLUGIN_LOOP, "start");
-    r = s->ops->start(plugin_inst(pool), reterr);
-    plugin_leave(&crumb);
-    r = plugin_answer_result(pool, "start", r, 0, reterr);
+    PLUGIN_ASK(r, pool, PLUGIN_LOOP, "start", 0, reterr, s->ops->start(plugin_inst(pool), reterr));
     if (r < 0) {
         drop_held(p, pool);
         free(s);

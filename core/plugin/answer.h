@@ -24,6 +24,16 @@ int64_t plugin_answer_duration(int64_t ns);
  * to go on with. */
 int plugin_answer_result(struct plugin *p, const char *method, int r, int most,
                          struct fn_error *said);
+/* `call`, a method of the plugin, between plugin_enter() and plugin_leave(), and what it says, so
+ * judged. */
+#define PLUGIN_ASK(ret, plugin, where, method, most, said, call)                                   \
+    do {                                                                                           \
+        struct plugin_crumb crumb_;                                                                \
+        plugin_enter(&crumb_, plugin, where, method);                                              \
+        (ret) = (call);                                                                            \
+        plugin_leave(&crumb_);                                                                     \
+        (ret) = plugin_answer_result(plugin, method, ret, most, said);                             \
+    } while (0)
 /* Mends a text without end, an HTTP status that is none of a failure, an unknown blame or flag, and
  * a negative time. */
 void plugin_answer_error(struct plugin *p, const char *method, struct fn_error *said);

@@ -145,13 +145,9 @@ static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error 
         return parse_hash_id(slot_hash_id, rc->key, err);
     }
     if (r->ops->slot_key) {
-        struct plugin_crumb crumb;
-
-        plugin_enter(&crumb, r->deps.driver, PLUGIN_LOOP, "slot_key");
-        result = r->ops->slot_key(r->inst, rc->extensions.items, rc->extensions.n, text,
-                                  sizeof(text));
-        plugin_leave(&crumb);
-        result = plugin_answer_result(r->deps.driver, "slot_key", result, 0, NULL);
+        PLUGIN_ASK(result, r->deps.driver, PLUGIN_LOOP, "slot_key", 0, NULL,
+                   r->ops->slot_key(r->inst, rc->extensions.items, rc->extensions.n, text,
+                                    sizeof(text)));
         if (result < 0 || !plugin_answer_text(r->deps.driver, "slot_key", text, sizeof(text))) {
             return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
                                 "extensions are too long for the driver's slot key");

@@ -82,7 +82,6 @@ static void run_op(struct env_work *w, struct fn_op *op)
         [OP_THAW] = r->ops->thaw,
         [OP_CLOSE] = r->ops->close,
     };
-    struct plugin_crumb crumb;
     struct fn_error *e = &c->op.err;
 
     if (c->op.kind == OP_CREATE && !may_log(c)) {
@@ -91,13 +90,9 @@ static void run_op(struct env_work *w, struct fn_op *op)
                                     "this node's own networks", c->task.syslog_url);
         return;
     }
-    plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, method_of(c->op.kind));
-    c->op.result = c->op.kind == OP_CREATE
-                       ? r->ops->create(r->inst, op, &c->task, &c->ctr, e)
-                       : methods[c->op.kind](r->inst, op, c->ctr, e);
-    plugin_leave(&crumb);
-    c->op.result =
-        plugin_answer_result(r->deps.driver, method_of(c->op.kind), c->op.result, 0, e);
+    PLUGIN_ASK(c->op.result, r->deps.driver, PLUGIN_WORKER, method_of(c->op.kind), 0, e,
+               c->op.kind == OP_CREATE ? r->ops->create(r->inst, op, &c->task, &c->ctr, e)
+                                       : methods[c->op.kind](r->inst, op, c->ctr, e));
 }
 
 static void arm(struct runner *r, int64_t at_ns)
@@ -337,13 +332,9 @@ static void run_probe(struct env_work *w, struct fn_op *op)
 {
     struct engine *e = container_of(w, struct engine, probe);
     struct runner *r = container_of(e, struct runner, engine);
-    struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, "probe");
-    e->probe_result = r->ops->probe(r->inst, op, e->version, sizeof(e->version), &e->probe_err);
-    plugin_leave(&crumb);
-    e->probe_result =
-        plugin_answer_result(r->deps.driver, "probe", e->probe_result, 0, &e->probe_err);
+    PLUGIN_ASK(e->probe_result, r->deps.driver, PLUGIN_WORKER, "probe", 0, &e->probe_err,
+               r->ops->probe(r->inst, op, e->version, sizeof(e->version), &e->probe_err));
     (void)plugin_answer_text(r->deps.driver, "probe", e->version, sizeof(e->version));
 }
 
@@ -448,14 +439,10 @@ static void run_sweep(struct env_work *w, struct fn_op *op)
 {
     struct engine *e = container_of(w, struct engine, sweep);
     struct runner *r = container_of(e, struct runner, engine);
-    struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, "sweep");
-    e->sweep_result = r->ops->sweep(r->inst, op, r->deps.options.owner, r->deps.options.instance,
-                                    &e->sweep_removed, &e->sweep_err);
-    plugin_leave(&crumb);
-    e->sweep_result =
-        plugin_answer_result(r->deps.driver, "sweep", e->sweep_result, 0, &e->sweep_err);
+    PLUGIN_ASK(e->sweep_result, r->deps.driver, PLUGIN_WORKER, "sweep", 0, &e->sweep_err,
+               r->ops->sweep(r->inst, op, r->deps.options.owner, r->deps.options.instance,
+                             &e->sweep_removed, &e->sweep_err));
 }
 
 static void sweep_later(struct runner *r)

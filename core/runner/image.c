@@ -35,13 +35,9 @@ static void wait_for_place(struct image *im);
 static void run_prepare(struct env_work *w, struct fn_op *op)
 {
     struct image *im = container_of(w, struct image, work);
-    struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, im->r->deps.driver, PLUGIN_WORKER, "prepare_image");
-    im->result = im->r->ops->prepare_image(im->r->inst, op, im->task, &im->err);
-    plugin_leave(&crumb);
-    im->result =
-        plugin_answer_result(im->r->deps.driver, "prepare_image", im->result, 0, &im->err);
+    PLUGIN_ASK(im->result, im->r->deps.driver, PLUGIN_WORKER, "prepare_image", 0, &im->err,
+               im->r->ops->prepare_image(im->r->inst, op, im->task, &im->err));
 }
 
 /* A container that is told may begin the next preparation, which clears the image's own error. */

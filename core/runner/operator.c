@@ -53,12 +53,9 @@ static void run_job(struct env_work *w, struct fn_op *op)
 {
     struct operator_job *j = container_of(w, struct operator_job, work);
     struct plugin *plugin = j->r->deps.operator_;
-    struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, plugin, PLUGIN_WORKER, j->kind->method);
-    j->result = j->kind->ask(j, plugin_inst(plugin), op);
-    plugin_leave(&crumb);
-    j->result = plugin_answer_result(plugin, j->kind->method, j->result, 0, &j->error);
+    PLUGIN_ASK(j->result, plugin, PLUGIN_WORKER, j->kind->method, 0, &j->error,
+               j->kind->ask(j, plugin_inst(plugin), op));
     if (j->result == 0 && j->kind->take) {
         j->result = j->kind->take(j);
     }

@@ -126,12 +126,9 @@ static void run_usage(struct env_work *w, struct fn_op *op)
     struct usage *u = usage_of_work(w);
     struct runner *r = container_of(u, struct runner, usage);
     struct fn_error err = ERR_INIT;
-    struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, "usage");
-    u->result = r->ops->usage(r->inst, op, u->items, u->n, &err);
-    plugin_leave(&crumb);
-    u->result = plugin_answer_result(r->deps.driver, "usage", u->result, 0, &err);
+    PLUGIN_ASK(u->result, r->deps.driver, PLUGIN_WORKER, "usage", 0, &err,
+               r->ops->usage(r->inst, op, u->items, u->n, &err));
     u->at_ns = env_now_ns(r->env);
 }
 

@@ -16,7 +16,6 @@
  * failed to start is tried again after a while that doubles. */
 #include <runner/internal.h>
 
-#include <plugin/answer.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,14 +302,11 @@ static struct fn_traffic traffic_of(const struct warm_queue *wq, int64_t now)
 static uint32_t ask_plugin(struct runner *r, void *state, const struct fn_traffic *d)
 {
     struct plugin *p = r->deps.predictor;
-    struct plugin_crumb crumb;
     uint32_t n = d->kept;
     int result;
 
-    plugin_enter(&crumb, p, PLUGIN_LOOP, "containers");
-    result = ops_of(r)->containers(plugin_inst(p), state, d, &n);
-    plugin_leave(&crumb);
-    result = plugin_answer_result(p, "containers", result, 0, NULL);
+    PLUGIN_ASK(result, p, PLUGIN_LOOP, "containers", 0, NULL,
+               ops_of(r)->containers(plugin_inst(p), state, d, &n));
     return result < 0 ? d->kept : n;
 }
 
