@@ -1,6 +1,7 @@
 /* Rows that somebody looks for, beyond those that everybody is shown. */
 #include <page/page_int.h>
 
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +13,6 @@ struct page_search {
 };
 
 /* ---- the question ---------------------------------------------------------------------------- */
-
-static int hex_of(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 /* The value of a key of "q=a%20b&n=5" in ret; "" when it is not there or has more than cap - 1
  * characters. */
@@ -33,10 +26,11 @@ static void query_value(const char *query, const char *key, char *ret, size_t ca
         p = p ? p + 1 : NULL;
     }
     for (p = p ? p + key_len + 1 : ""; *p && *p != '&' && n < cap; n++) {
-        bool escaped = *p == '%' && hex_of(p[1]) >= 0 && hex_of(p[2]) >= 0;
+        int high = *p == '%' ? OPENSSL_hexchar2int((unsigned char)p[1]) : -1;
+        int low = high >= 0 ? OPENSSL_hexchar2int((unsigned char)p[2]) : -1;
 
-        ret[n] = escaped ? (char)(hex_of(p[1]) * 16 + hex_of(p[2])) : *p == '+' ? ' ' : *p;
-        p += escaped ? 3 : 1;
+        ret[n] = low >= 0 ? (char)(high * 16 + low) : *p == '+' ? ' ' : *p;
+        p += low >= 0 ? 3 : 1;
     }
     ret[n < cap ? n : 0] = '\0';
 }
