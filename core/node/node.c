@@ -262,6 +262,7 @@ void node_close(struct node *n)
     if (n->rpc) {
         rpc_destroy(n->rpc);
     }
+    asker_finish(&n->asker);
     proc_destroy(n->proc);
     fetch_destroy(n->fetch);
     host = n->host;

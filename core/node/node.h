@@ -19,6 +19,7 @@
 #include <process/start.h>
 #include <node/side.h>
 #include <poolserver/keep.h>
+#include <poolserver/asker.h>
 #include <poolserver/service.h>
 #include <tls/node_tls.h>
 #include <web/web.h>
@@ -90,6 +91,7 @@ struct node {
     /* node pool manager side */
     struct npm_manager *npm;
     struct npm_service *npm_service;
+    struct asker asker;
     struct npm_keep *npm_keep; /* NULL: neither npm.wishes_file nor an admin socket: not kept */
 
     /* of the side that drains */

@@ -3,7 +3,6 @@
 #include <node/rights.h>
 
 #include <base/log.h>
-#include <base/utf8.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,59 +11,17 @@
 #define CPLANE_THREADS_MAX 64u
 #define OTHER_THREADS      4u
 #define CPLANE_FAILURES    3 /* in a row; one or two are a hiccup */
-#define ASK_TIMEOUT_NS     (2 * ENV_S)
 
-/* ---- questions to runners -------------------------------------------------------------------- */
+/* ---- what the manager asks for --------------------------------------------------------------- */
 
-/* A link for one question: thousands of idle runners would cost more than dialling now and then. */
-struct ask {
-    struct node *node;
-    struct engage_link *link;
-    uint64_t ticket;
-};
-
-/* One that takes connections is alive: what takes its time is the status. */
-static void side_on_status(void *ud, const struct rpc_status_result *r)
+static void on_told(void *ud, uint64_t ticket, const struct npm_event *answer)
 {
-    struct ask *a = ud;
-    struct engage_client *client = rpc_client(a->node->rpc);
-    struct npm_event answer = { .kind = NPM_SILENT };
-    char fault[NPM_FAULT_MAX + 1];
-
-    if (r->grpc_status == GRPC_OK) {
-        answer.kind = NPM_REPORTED;
-        answer.active = r->active > 0 ? (uint32_t)r->active : 0;
-        utf8_copy(fault, sizeof(fault), r->error_text[0] ? r->error_text : "its status fails");
-        answer.fault = r->failed ? fault : NULL;
-    } else if (r->grpc_status == GRPC_DEADLINE && client->link_is_up(a->link)) {
-        answer.kind = NPM_REPORTED;
-        answer.mute = true;
-        answer.fault = "no answer to Status in time";
-    }
-    client->link_close(a->link);
-    npm_manager_reported(a->node->npm, a->ticket, &answer);
-    free(a);
+    npm_manager_reported(((struct node *)ud)->npm, ticket, answer);
 }
 
 static int ask_runner(void *ud, const char *address, uint64_t ticket)
 {
-    struct node *n = ud;
-    struct engage_client *client = rpc_client(n->rpc);
-    struct ask *a = calloc(1, sizeof(*a));
-
-    if (!a) {
-        return FN_E_EXHAUSTED;
-    }
-    *a = (struct ask){ n, client->link_open(client, address, NULL, NULL, NULL), ticket };
-    if (!a->link ||
-        rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, side_on_status, a) < 0) {
-        if (a->link) {
-            client->link_close(a->link);
-        }
-        free(a);
-        return FN_E_EXHAUSTED;
-    }
-    return 0;
+    return asker_ask(&((struct node *)ud)->asker, address, ticket);
 }
 
 static void on_published(void *ud, const char *group)
@@ -252,6 +209,7 @@ static int npm_open(struct node *n, struct fn_error *reterr)
     if (loop_set_threads(n->loop, ENV_LANE_CONTROL, cplane_threads(c)) < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the control plane's threads");
     }
+    asker_init(&n->asker, n->env, n->rpc, on_told, n);
     r = npm_manager_create(&deps, &n->npm, reterr);
     if (r == 0 && c->wishes_file) { /* the operator's page wishes, too, also without a socket */
         n->npm_keep = npm_keep_open(n->env, npm_manager_wishes(n->npm), c->wishes_file);
@@ -294,6 +252,7 @@ static void npm_drain(struct node *n, void (*done)(void *ud), void *ud)
 static void npm_close(struct node *n)
 {
     npm_keep_close(n->npm_keep);
+    asker_stop(&n->asker);
     npm_manager_destroy(n->npm);
     npm_service_destroy(n->npm_service);
 }

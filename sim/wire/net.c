@@ -168,10 +168,23 @@ struct pool_client {
     struct plugin_rpc *plugins;
 };
 
+struct rpc *pool_net_open(struct npm_node *npm)
+{
+    struct node *n = npm_node_base(npm);
+
+    return settle(n->w->net, n, IP_OF_NPM)->rpc;
+}
+
+/* net_forget() does. */
+void pool_net_close(struct rpc *rpc)
+{
+    (void)rpc;
+}
+
 void pool_net_serve(struct npm_node *npm)
 {
     struct node *n = npm_node_base(npm);
-    struct place_in_net *p = settle(n->w->net, n, IP_OF_NPM);
+    struct place_in_net *p = place_of(n->w->net, n);
     struct host *last = syscalls_as(&p->host);
     struct fn_error e = ERR_INIT;
 
@@ -213,6 +226,65 @@ void pool_net_cut(struct world *w, uint32_t lb, int64_t until_ns)
 }
 
 void pool_net_heal(struct world *w)
+{
+    (void)w; /* net_heal() has */
+}
+
+/* ---- its questions to runners ---------------------------------------------------------------- */
+
+struct ask_net *ask_net_create(struct world *w)
+{
+    (void)w;
+    return NULL;
+}
+
+void ask_net_destroy(struct ask_net *net)
+{
+    (void)net;
+}
+
+/* What the host of a dead process has is gone with it. */
+void ask_net_lose_npm(struct rpc *rpc)
+{
+    (void)rpc;
+}
+
+void ask_net_lose_runner(struct runner_node *r)
+{
+    (void)r;
+}
+
+void ask_net_part(struct world *w, uint32_t runner, bool to, bool from, int64_t until_ns)
+{
+    if (to) {
+        kernel_cut(w->net->kernel, IP_OF_NPM, ip_of_runner(runner), until_ns);
+    }
+    if (from) {
+        kernel_cut(w->net->kernel, ip_of_runner(runner), IP_OF_NPM, until_ns);
+    }
+}
+
+void ask_net_slow(struct world *w, uint32_t runner, int64_t more_ns, int64_t until_ns)
+{
+    kernel_slow(w->net->kernel, IP_OF_NPM, ip_of_runner(runner), more_ns, until_ns);
+    kernel_slow(w->net->kernel, ip_of_runner(runner), IP_OF_NPM, more_ns, until_ns);
+}
+
+void ask_net_break(struct world *w, uint32_t runner, bool back, bool is_void, uint32_t bytes)
+{
+    kernel_break_next(w->net->kernel, IP_OF_NPM, ip_of_runner(runner), back, bytes,
+                      is_void ? KERNEL_VOID : KERNEL_RESET);
+}
+
+/* There is no status that takes its time. */
+void ask_net_hang(struct world *w, uint32_t runner, int64_t until_ns)
+{
+    (void)w;
+    (void)runner;
+    (void)until_ns;
+}
+
+void ask_net_heal(struct world *w)
 {
     (void)w; /* net_heal() has */
 }

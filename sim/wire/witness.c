@@ -280,10 +280,12 @@ static void see_gone(void *ud)
     cb->on_gone(runner_ud);
 }
 
+/* It is answered at once. */
 static void see_status(void *server_ud, struct engage_ask *ask)
 {
     struct runner_node *r = server_ud;
 
+    r->n.w->said_ns[r->index] = r->n.w->now_ns;
     r->cb.on_status(r->cb_ud, ask);
 }
 

@@ -34,7 +34,9 @@
     X(SPARED, "B21", "a machine with calls on it is not removed")                                  \
     X(FOLLOWS, "B22", "a pool follows demand, and load balancers know what it has")                \
     X(IDLE, "B23", "a container that nobody uses goes when its time is over")                      \
-    X(REACHED, "B24", "an offer that is proved not to have reached its runner never does")
+    X(REACHED, "B24", "an offer that is proved not to have reached its runner never does")         \
+    X(GIVEN_UP, "B25", "a runner that answers its manager is not given up")                        \
+    X(SAID, "B26", "what a runner said of itself counts for no later moment")
 
 enum books_rule {
     BOOKS_SOUND,

@@ -195,6 +195,34 @@ static void happen_to_pool(struct world *w, const struct plan_event *e)
     }
 }
 
+#define ASK_BYTES 20u /* a unit of what breaks; a question and its answer have some hundred */
+
+static void happen_to_asks(struct world *w, const struct plan_event *e)
+{
+    int64_t until_ns = w->now_ns + e->ns;
+    bool back = e->chance % 2;
+
+    switch (e->kind) {
+    case PLAN_ASK_TO:
+        ask_net_part(w, e->runner, true, false, until_ns);
+        break;
+    case PLAN_ASK_FROM:
+        ask_net_part(w, e->runner, false, true, until_ns);
+        break;
+    case PLAN_ASK_CUT:
+        ask_net_part(w, e->runner, true, true, until_ns);
+        break;
+    case PLAN_ASK_SLOW:
+        ask_net_slow(w, e->runner, e->ns / 16, w->now_ns + SLOW_NS);
+        break;
+    case PLAN_STATUS_HANGS:
+        ask_net_hang(w, e->runner, until_ns);
+        break;
+    default:
+        ask_net_break(w, e->runner, back, e->kind == PLAN_ASK_VOID, e->n * ASK_BYTES);
+    }
+}
+
 static void push_back(int64_t *until_ns, int64_t to_ns)
 {
     *until_ns = to_ns > *until_ns ? to_ns : *until_ns;
@@ -249,6 +277,15 @@ void faults_happen(struct world *w, const struct plan_event *e)
     case PLAN_MEMORY_NPM:
         happen_to_pool(w, e);
         break;
+    case PLAN_ASK_TO:
+    case PLAN_ASK_FROM:
+    case PLAN_ASK_CUT:
+    case PLAN_ASK_SLOW:
+    case PLAN_ASK_BREAK:
+    case PLAN_ASK_VOID:
+    case PLAN_STATUS_HANGS:
+        happen_to_asks(w, e);
+        break;
     default:
         happen_to_net(w, e);
     }
@@ -265,6 +302,7 @@ void faults_heal(struct world *w)
     }
     if (w->plan->managed) {
         pool_net_heal(w);
+        ask_net_heal(w);
         cloud_heal(w->cloud);
         faults_start_npm(w);
     }

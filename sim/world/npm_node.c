@@ -1,16 +1,16 @@
 /* The node pool manager: core/npm with its control plane and core/poolserver's wire service, on a
- * host of its own. Runners are asked how many calls they run as a node does it. */
+ * host of its own. Runners are asked by core/poolserver's asker. */
 #include "world.h"
 
+#include "npm_watch.h"
 #include "plugins.h"
 
 #include <base/err.h>
+#include <poolserver/asker.h>
 #include <poolserver/service.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ASK_TIMEOUT_NS (2 * ENV_S)
 
 struct npm_node {
     struct node n; /* first */
@@ -18,19 +18,11 @@ struct npm_node {
     struct plugin *cplane;
     struct npm_manager *m;
     struct npm_service *service;
-    LIST_HEAD(, question) questions;
+    struct rpc *rpc;
+    struct asker asker;
+    struct npm_watch watch;
     struct env_timer kill, drain;
     bool stopping, stopped;
-};
-
-/* To a runner, and back; the answer is that of the moment at which it arrives. */
-struct question {
-    LIST_ENTRY(question) link;
-    struct npm_node *of;
-    struct runner_node *runner; /* NULL: nobody is there */
-    uint64_t ticket;
-    struct npm_event answer;
-    struct env_timer arrive, back;
 };
 
 struct node *npm_node_base(struct npm_node *m)
@@ -45,65 +37,24 @@ const struct rpc_service *npm_node_service(const struct npm_node *m)
 
 /* ---- questions ----------------------------------------------------------------------------- */
 
-static void question_free(struct question *q)
+static void told(void *ud, uint64_t ticket, const struct npm_event *answer)
 {
-    env_timer_clear(q->of->n.env, &q->back);
-    if (q->runner) {
-        env_timer_clear(q->runner->n.env, &q->arrive);
-    }
-    LIST_REMOVE(q, link);
-    free(q);
-}
+    struct npm_node *m = ud;
 
-static void on_back(struct env_timer *t)
-{
-    struct question *q = container_of(t, struct question, back);
-    struct npm_node *m = q->of;
-    struct npm_event answer = q->answer;
-    uint64_t ticket = q->ticket;
-
-    question_free(q);
-    npm_manager_reported(m->m, ticket, &answer);
-}
-
-static void on_arrive(struct env_timer *t)
-{
-    struct question *q = container_of(t, struct question, arrive);
-    struct world *w = q->of->n.w;
-    struct runner_counts n;
-
-    if (q->runner->n.dead) {
-        return;
-    }
-    runner_count(q->runner->r, &n);
-    q->answer = (struct npm_event){ .kind = NPM_REPORTED,
-                                    .active = (uint32_t)n.active,
-                                    .fault = n.engine_up ? NULL : "its engine is down" };
-    world_at(&q->of->n, &q->back, w->now_ns + w->plan->latency_ns);
+    npm_watch_told(&m->watch, ticket, answer);
+    npm_manager_reported(m->m, ticket, answer);
+    npm_watch_look(&m->watch, npm_manager_group(m->m, FN_GROUP_DEFAULT));
 }
 
 static int ask(void *ud, const char *address, uint64_t ticket)
 {
     struct npm_node *m = ud;
-    struct world *w = m->n.w;
-    struct question *q = sim_alloc(sizeof(*q));
-    unsigned runner = RUNNERS_MAX;
+    int r = asker_ask(&m->asker, address, ticket);
 
-    if (sscanf(address, "10.0.1.%u", &runner) != 1 || runner >= RUNNERS_MAX) {
-        abort();
+    if (r == 0) {
+        npm_watch_asked(&m->watch, npm_manager_group(m->m, FN_GROUP_DEFAULT), address, ticket);
     }
-    q->of = m;
-    q->answer.kind = NPM_SILENT;
-    q->runner = w->runners[runner];
-    q->ticket = ticket;
-    q->arrive.cb = on_arrive;
-    q->back.cb = on_back;
-    LIST_INSERT_HEAD(&m->questions, q, link);
-    world_at(&m->n, &q->back, w->now_ns + (q->runner ? ASK_TIMEOUT_NS : w->plan->latency_ns));
-    if (q->runner) {
-        world_at(&q->runner->n, &q->arrive, w->now_ns + w->plan->latency_ns);
-    }
-    return 0;
+    return r;
 }
 
 /* ---- the manager --------------------------------------------------------------------------- */
@@ -113,6 +64,7 @@ static void published(void *ud, const char *group)
     struct npm_node *m = ud;
 
     tell(&m->n, "publishes the members");
+    npm_watch_look(&m->watch, npm_manager_group(m->m, group));
     npm_service_published(m->service, group);
 }
 
@@ -132,8 +84,9 @@ static struct npm_options options_of(const struct world *w)
     o.settle_ns = 5 * ENV_S;
     o.loss_brake_ns = 10 * ENV_S;
     o.request_life_ns = 60 * ENV_S;
-    o.boot_max_ns = 30 * ENV_S;
-    o.silent_max_ns = 30 * ENV_S;
+    o.boot_max_ns = NPM_WATCH_SILENT_NS;
+    o.silent_max_ns = NPM_WATCH_SILENT_NS;
+    o.status_idle_ns = 5 * ENV_S;
     o.backoff_max_ns = 4 * ENV_S;
     o.stillborn_backoff_max_ns = 4 * ENV_S;
     return o;
@@ -158,6 +111,11 @@ static void open_manager(struct npm_node *m)
 
     must_be(npm_manager_create(&deps, &m->m, &e), &e);
     must_be(npm_service_create(m->n.env, m->m, &m->service, &e), &e);
+}
+
+void npm_node_look(struct npm_node *m)
+{
+    npm_watch_look(&m->watch, npm_manager_group(m->m, FN_GROUP_DEFAULT));
 }
 
 uint32_t npm_node_members(const struct npm_node *m)
@@ -205,6 +163,7 @@ static void on_kill(struct env_timer *t)
             m->n.w->npm = NULL;
         }
         pool_net_lose(m);
+        ask_net_lose_npm(m->rpc);
         npm_node_stop(m);
     }
 }
@@ -229,17 +188,17 @@ static void destroy(struct node *n)
 {
     struct npm_node *m = container_of(n, struct npm_node, n);
     struct world *w = n->w;
-    struct question *q;
 
-    while ((q = LIST_FIRST(&m->questions))) {
-        question_free(q);
-    }
+    asker_stop(&m->asker);
+    npm_watch_finish(&m->watch);
     pool_net_lose(m);
     npm_service_destroy(m->service);
     npm_manager_destroy(m->m);
     plugin_destroy(m->cplane);
     plugin_host_destroy(m->host);
+    pool_net_close(m->rpc);
     net_forget(w->net, n);
+    asker_finish(&m->asker);
     if (!books_broken(w->books) && sim_due_ns(n->sim) != INT64_MAX) {
         books_break(w->books, BOOKS_NOTHING_LEFT, 0, "%s left a timer", n->name);
     }
@@ -257,10 +216,12 @@ void npm_node_create(struct world *w)
     m->n.destroy = destroy;
     m->kill.cb = on_kill;
     m->drain.cb = on_drain;
-    LIST_INIT(&m->questions);
     m->host = plugin_host_create(m->n.env);
     plugin_host_budget(m->host, 0);
     must_be(plugins_create_own(m->host, &cloud_cplane, cloud_options(&m->n), &m->cplane, &e), &e);
+    m->rpc = pool_net_open(m);
+    asker_init(&m->asker, m->n.env, m->rpc, told, m);
+    npm_watch_init(&m->watch, &m->n);
     open_manager(m);
     w->npm = m;
     pool_net_serve(m);

@@ -121,6 +121,12 @@ static int64_t draw_length(const struct plan *p, struct sim_rng *r)
     }
 }
 
+/* Those that a manager must see through although they last longer than its patience. */
+static bool may_be_long(enum plan_kind kind)
+{
+    return kind == PLAN_NPM_FREEZE || (kind >= PLAN_ASK_TO && kind <= PLAN_STATUS_HANGS);
+}
+
 static struct plan_event draw_event(const struct plan *p, struct sim_rng *r, enum plan_kind kind)
 {
     return (struct plan_event){
@@ -197,7 +203,12 @@ static void draw_events(struct plan *p, uint64_t seed)
         uint64_t times = how < 2 ? 0 : sim_rng_below(&faults, how == 2 ? RARE_MAX : FREQUENT_MAX);
 
         for (uint64_t i = 0; i <= times && how >= 2; i++) {
-            p->events[p->n_events++] = draw_event(p, &faults, (enum plan_kind)kind);
+            struct plan_event e = draw_event(p, &faults, (enum plan_kind)kind);
+
+            if (may_be_long(e.kind) && e.n % 3 == 0) {
+                e.ns = draw_between(&faults, LONG_MIN_NS, LONG_MAX_NS);
+            }
+            p->events[p->n_events++] = e;
         }
     }
     if (p->poor) {

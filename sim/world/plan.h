@@ -38,6 +38,13 @@
     X(CLOUD_FAILS, "cloud-fails") /* the next `n` calls */                                         \
     X(CLOUD_HANGS, "cloud-hangs")                                                                  \
     X(MACHINE_LOST, "machine-lost")                                                                \
+    X(ASK_TO, "cut-npm-to-runner") /* for `ns`, as the three below */                              \
+    X(ASK_FROM, "cut-runner-to-npm")                                                               \
+    X(ASK_CUT, "cut-npm-runner")                                                                   \
+    X(ASK_SLOW, "slow-npm-runner")                                                                 \
+    X(ASK_BREAK, "break-npm-runner") /* the next connection, behind 20 * `n` bytes */              \
+    X(ASK_VOID, "half-open-npm-runner")                                                            \
+    X(STATUS_HANGS, "status-hangs") /* for `ns` */                                                 \
     X(MEMORY_LB, "lb-memory") /* for `ns` its allocations fail now and then; in poor worlds */     \
     X(MEMORY_RUNNER, "runner-memory")                                                              \
     X(MEMORY_NPM, "npm-memory")

@@ -3,7 +3,7 @@
  *
  * Messages of one call arrive in order, later, or not at all. A cut delays them; who waits longer
  * than its patience believes that the connection is gone. */
-#include "world.h"
+#include "way.h"
 
 #include <assert.h>
 #include <model/grpc.h>
@@ -16,32 +16,13 @@
 #define PATIENCE_NS    (8 * ENV_S)
 #define PATH_MAX_BYTES 64
 
-enum packet_kind { PACKET_DATA, PACKET_END, PACKET_GONE, PACKET_ROOM };
-
-struct packet {
-    TAILQ_ENTRY(packet) link;
-    enum packet_kind kind;
-    int64_t at_ns;
-    int status;
-    size_t len; /* of an end: its text, with NUL; 0: none */
-    char data[];
-};
-
-/* One direction of a call. */
-struct way {
-    TAILQ_HEAD(, packet) packets;
-    uint32_t n;
-    int64_t last_ns; /* when the last one arrives */
-    struct node *to;
-    struct env_timer timer;
-};
-
 struct rpc_incoming {
     void *owner;
 };
 
-struct rpc_raw {
-    LIST_ENTRY(rpc_raw) link; /* of the world */
+struct pool_call {
+    struct rpc_raw raw;
+    LIST_ENTRY(pool_call) link; /* of the world */
     struct lb_node *lb;
     struct npm_node *npm;
     struct rpc_raw_cb cb;
@@ -69,76 +50,33 @@ struct pool_client {
     struct plugin_rpc *plugins;
 };
 
-static struct rpc_raw *call_of(const struct rpc_incoming *in)
+static struct pool_call *call_of(const struct rpc_incoming *in)
 {
-    return container_of(in, struct rpc_raw, in);
+    return container_of(in, struct pool_call, in);
 }
 
-/* ---- ways ---------------------------------------------------------------------------------- */
-
-static void way_clear(struct way *y)
+static struct pool_call *of_raw(struct rpc_raw *raw)
 {
-    struct packet *p;
-
-    while ((p = TAILQ_FIRST(&y->packets))) {
-        TAILQ_REMOVE(&y->packets, p, link);
-        free(p);
-    }
-    y->n = 0;
-    if (y->to) {
-        env_timer_clear(y->to->env, &y->timer);
-    }
+    return container_of(raw, struct pool_call, raw);
 }
 
-static void way_arm(struct way *y)
-{
-    struct packet *first = TAILQ_FIRST(&y->packets);
-
-    if (first && !env_timer_is_set(&y->timer)) {
-        world_at(y->to, &y->timer, first->at_ns);
-    }
-}
-
-static void way_send(struct rpc_raw *c, struct way *y, enum packet_kind kind, int status,
-                     const void *data, size_t len)
+static void call_send(struct pool_call *c, struct way *y, enum packet_kind kind, int status,
+                 const void *data, size_t len)
 {
     struct world *w = c->lb->n.w;
-    const struct plan *plan = w->plan;
-    struct packet *p = sim_alloc(sizeof(*p) + len);
-    int64_t at_ns = w->now_ns + plan->latency_ns +
-                    (int64_t)sim_rng_below(&w->pool_rng, (uint64_t)plan->jitter_ns);
+    uint64_t jitter_ns = sim_rng_below(&w->pool_rng, (uint64_t)w->plan->jitter_ns);
 
-    p->kind = kind;
-    p->status = status;
-    p->len = len;
-    if (len > 0) {
-        memcpy(p->data, data, len);
-    }
-    p->at_ns = y->last_ns = at_ns > y->last_ns ? at_ns : y->last_ns;
-    TAILQ_INSERT_TAIL(&y->packets, p, link);
-    y->n++;
-    way_arm(y);
+    way_send(y, w->plan->latency_ns + (int64_t)jitter_ns, kind, status, data, len);
 }
 
-/* NULL: it has not arrived, and comes when the cut is over. */
-static struct packet *way_take(struct rpc_raw *c, struct way *y)
+static struct packet *call_take(struct pool_call *c, struct way *y)
 {
-    struct world *w = c->lb->n.w;
-    struct packet *p = TAILQ_FIRST(&y->packets);
-
-    if (w->now_ns < w->pool_cut_until_ns[c->lb->index]) {
-        world_at(y->to, &y->timer, w->pool_cut_until_ns[c->lb->index]);
-        return NULL;
-    }
-    TAILQ_REMOVE(&y->packets, p, link);
-    y->n--;
-    way_arm(y);
-    return p;
+    return way_take(y, c->lb->n.w->pool_cut_until_ns[c->lb->index]);
 }
 
 /* ---- ends of calls ------------------------------------------------------------------------- */
 
-static void call_maybe_free(struct rpc_raw *c)
+static void call_maybe_free(struct pool_call *c)
 {
     if (!c->busy && !c->client_open && !c->server_open && c->up.n == 0 && c->down.n == 0) {
         LIST_REMOVE(c, link);
@@ -147,7 +85,7 @@ static void call_maybe_free(struct rpc_raw *c)
 }
 
 /* The client hears no more of it; the manager learns that. */
-static void client_close(struct rpc_raw *c)
+static void client_close(struct pool_call *c)
 {
     c->client_open = false;
     env_timer_clear(c->lb->n.env, &c->deadline);
@@ -156,11 +94,11 @@ static void client_close(struct rpc_raw *c)
     if (!c->called) {
         way_clear(&c->up);
     } else if (c->server_open && !c->lost) {
-        way_send(c, &c->up, PACKET_GONE, 0, NULL, 0);
+        call_send(c, &c->up, PACKET_GONE, 0, NULL, 0);
     }
 }
 
-static void client_end(struct rpc_raw *c, int status, const char *text)
+static void client_end(struct pool_call *c, int status, const char *text)
 {
     struct rpc_raw_cb cb = c->cb;
 
@@ -173,15 +111,15 @@ static void client_end(struct rpc_raw *c, int status, const char *text)
 
 static void on_down(struct env_timer *t)
 {
-    struct rpc_raw *c = container_of(t, struct rpc_raw, down.timer);
-    struct packet *p = way_take(c, &c->down);
+    struct pool_call *c = container_of(t, struct pool_call, down.timer);
+    struct packet *p = call_take(c, &c->down);
 
     if (!p) {
         return;
     }
     if (c->full && !c->lost) {
         c->full = false;
-        way_send(c, &c->up, PACKET_ROOM, 0, NULL, 0);
+        call_send(c, &c->up, PACKET_ROOM, 0, NULL, 0);
     }
     if (p->kind == PACKET_END) {
         client_end(c, p->status, p->len ? p->data : NULL);
@@ -196,15 +134,15 @@ static void on_down(struct env_timer *t)
 
 static void on_deadline(struct env_timer *t)
 {
-    client_end(container_of(t, struct rpc_raw, deadline), GRPC_DEADLINE, "no answer in time");
+    client_end(container_of(t, struct pool_call, deadline), GRPC_DEADLINE, "no answer in time");
 }
 
 static void on_broken(struct env_timer *t)
 {
-    client_end(container_of(t, struct rpc_raw, broken), GRPC_UNAVAILABLE, "the connection is gone");
+    client_end(container_of(t, struct pool_call, broken), GRPC_UNAVAILABLE, "the connection is gone");
 }
 
-static void call_begin(struct rpc_raw *c, const struct packet *p)
+static void call_begin(struct pool_call *c, const struct packet *p)
 {
     const struct rpc_service *s = npm_node_service(c->npm);
     const struct rpc_method *m = s->methods;
@@ -222,9 +160,9 @@ static void call_begin(struct rpc_raw *c, const struct packet *p)
 
 static void on_up(struct env_timer *t)
 {
-    struct rpc_raw *c = container_of(t, struct rpc_raw, up.timer);
+    struct pool_call *c = container_of(t, struct pool_call, up.timer);
     const struct rpc_service *s = npm_node_service(c->npm);
-    struct packet *p = way_take(c, &c->up);
+    struct packet *p = call_take(c, &c->up);
 
     if (!p) {
         return;
@@ -264,25 +202,31 @@ void rpc_channel_close(struct rpc_channel *ch)
     free(ch); /* plugin_rpc ended its calls before */
 }
 
+static void call_close(struct rpc_raw *raw)
+{
+    struct pool_call *c = of_raw(raw);
+
+    client_close(c);
+    call_maybe_free(c);
+}
+
 int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,
                   int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
                   struct fn_error *reterr)
 {
-    struct rpc_raw *c = sim_alloc(sizeof(*c));
+    struct pool_call *c = sim_alloc(sizeof(*c));
     struct world *w = ch->lb->n.w;
 
     (void)reterr;
+    c->raw.close = call_close;
     c->lb = ch->lb;
     c->npm = ch->lb->n.dead ? NULL : w->npm;
     c->cb = *cb;
     c->ud = ud;
     c->client_open = true;
     strncpy(c->path, method, sizeof(c->path) - 1);
-    TAILQ_INIT(&c->up.packets);
-    TAILQ_INIT(&c->down.packets);
-    c->down.to = &c->lb->n;
-    c->up.timer.cb = on_up;
-    c->down.timer.cb = on_down;
+    way_open(&c->up, c->npm ? npm_node_base(c->npm) : NULL, on_up);
+    way_open(&c->down, &c->lb->n, on_down);
     c->deadline.cb = on_deadline;
     c->broken.cb = on_broken;
     LIST_INSERT_HEAD(&w->pool_calls, c, link);
@@ -293,26 +237,19 @@ int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *messag
         world_at(&c->lb->n, &c->broken, w->now_ns + PATIENCE_NS);
     }
     if (c->npm) {
-        c->up.to = npm_node_base(c->npm);
-        way_send(c, &c->up, PACKET_DATA, 0, message, len);
+        call_send(c, &c->up, PACKET_DATA, 0, message, len);
     } else {
-        way_send(c, &c->down, PACKET_END, GRPC_UNAVAILABLE, NULL, 0);
+        call_send(c, &c->down, PACKET_END, GRPC_UNAVAILABLE, NULL, 0);
     }
-    *ret = c;
+    *ret = &c->raw;
     return 0;
-}
-
-void rpc_raw_close(struct rpc_raw *c)
-{
-    client_close(c);
-    call_maybe_free(c);
 }
 
 /* ---- the server's table -------------------------------------------------------------------- */
 
 bool rpc_incoming_has_room(struct rpc_incoming *in)
 {
-    struct rpc_raw *c = call_of(in);
+    struct pool_call *c = call_of(in);
 
     c->full = c->down.n >= RPC_QUEUE_MAX;
     return !c->full;
@@ -320,24 +257,24 @@ bool rpc_incoming_has_room(struct rpc_incoming *in)
 
 int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len)
 {
-    struct rpc_raw *c = call_of(in);
+    struct pool_call *c = call_of(in);
 
     if (c->down.n >= RPC_QUEUE_MAX) {
         return FN_E_EXHAUSTED;
     }
     if (c->client_open && !c->lost) {
-        way_send(c, &c->down, PACKET_DATA, 0, data, len);
+        call_send(c, &c->down, PACKET_DATA, 0, data, len);
     }
     return 0;
 }
 
 void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text)
 {
-    struct rpc_raw *c = call_of(in);
+    struct pool_call *c = call_of(in);
 
     c->server_open = false;
     if (c->client_open && !c->lost) {
-        way_send(c, &c->down, PACKET_END, status, text, text ? strlen(text) + 1 : 0);
+        call_send(c, &c->down, PACKET_END, status, text, text ? strlen(text) + 1 : 0);
     }
     call_maybe_free(c);
 }
@@ -369,7 +306,7 @@ bool rpc_incoming_identity(const struct rpc_incoming *in, char *ret, size_t cap)
 
 void pool_net_cut(struct world *w, uint32_t lb, int64_t until_ns)
 {
-    struct rpc_raw *c;
+    struct pool_call *c;
 
     if (until_ns > w->pool_cut_until_ns[lb]) {
         w->pool_cut_until_ns[lb] = until_ns;
@@ -389,7 +326,7 @@ void pool_net_heal(struct world *w)
 
 void pool_net_lose(struct npm_node *npm)
 {
-    struct rpc_raw *c, *next;
+    struct pool_call *c, *next;
 
     for (c = LIST_FIRST(&npm_node_base(npm)->w->pool_calls); c; c = next) {
         next = LIST_NEXT(c, link);
@@ -398,7 +335,7 @@ void pool_net_lose(struct npm_node *npm)
             way_clear(&c->up);
             c->up.to = NULL;
             if (c->client_open) {
-                way_send(c, &c->down, PACKET_END, GRPC_UNAVAILABLE, NULL, 0);
+                call_send(c, &c->down, PACKET_END, GRPC_UNAVAILABLE, NULL, 0);
             }
             call_maybe_free(c);
         }

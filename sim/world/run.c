@@ -91,6 +91,7 @@ static void world_create(struct world *w)
     if (p->managed) {
         w->pool_rng = sim_rng_make(p->seed, 104);
         w->cloud = cloud_create(w);
+        w->asks = ask_net_create(w);
         npm_node_create(w);
     }
     for (uint32_t i = 0; i < world_slots(w); i++) {
@@ -134,6 +135,9 @@ bool run_on(struct world *w, int64_t ns)
             books_check_ends(w->books, w->now_ns);
             net_check_times(w->net);
             check_engines(w);
+            if (w->npm) {
+                npm_node_look(w->npm);
+            }
         }
     }
     return !books_broken(w->books);
@@ -340,6 +344,7 @@ static void world_destroy(struct world *w, struct run_result *ret)
     conclude(w, reached, ret); /* the last entries came from the nodes' ends */
     sim_destroy(w->outside);
     free(w->happenings);
+    ask_net_destroy(w->asks);
     cloud_destroy(w->cloud);
     books_destroy(w->books);
 }

@@ -60,6 +60,7 @@ static void leave(struct runner_node *r)
         r->n.w->runners[r->index] = NULL;
     }
     net_lose_runner(r->n.w->net, r);
+    ask_net_lose_runner(r);
 }
 
 static bool is_over(const struct node *n)
@@ -141,6 +142,7 @@ static void destroy(struct node *n)
         check_counts(r);
         engine_check_empty(w->engines[r->index], r);
     }
+    ask_net_lose_runner(r);
     runner_destroy(r->r);
     plugin_destroy(r->driver);
     driver_hub_destroy(r->hub);

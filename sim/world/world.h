@@ -62,8 +62,11 @@ struct world {
     struct npm_node *npm; /* NULL while there is none; these in managed worlds */
     struct cloud *cloud;
     struct sim_rng pool_rng;
-    LIST_HEAD(, rpc_raw) pool_calls;
+    LIST_HEAD(, pool_call) pool_calls;
     int64_t pool_cut_until_ns[LBS_MAX];
+    struct ask_net *asks; /* NULL: a manager's questions are bytes */
+    int64_t said_ns[RUNNERS_MAX]; /* when a process there last said how many calls it runs */
+    int64_t slow_ns[RUNNERS_MAX]; /* when a manager last saw one take a question and not answer */
     int64_t unsure_until_ns; /* load balancers may not have heard of a drain until then */
     int64_t upset_until_ns; /* what managers and load balancers know may be wrong until then */
     struct happening *happenings; /* by event of the plan */
@@ -146,14 +149,18 @@ void net_make_void(struct net *net, uint32_t lb, uint32_t runner);
 void net_refuse(struct net *net, uint32_t runner, uint32_t streams);
 void net_heal(struct net *net);
 
-/* ---- pool_net.c, npm_node.c, cloud.c: managed worlds --------------------------------------- */
+/* ---- pool_net.c, ask_net.c, npm_node.c, cloud.c: managed worlds ---------------------------- */
 
 #define POOL_COOLDOWN_NS (15 * ENV_S)
 
 struct npm_node;
+struct rpc;
 struct rpc_service;
 struct pool_client;
 
+/* The network of a manager's process, for its questions to runners. */
+struct rpc *pool_net_open(struct npm_node *npm);
+void pool_net_close(struct rpc *rpc); /* its manager is gone */
 /* Its process takes calls. */
 void pool_net_serve(struct npm_node *npm);
 /* Offers fn.rpc to the plugins of a load balancer. */
@@ -163,7 +170,20 @@ void pool_net_lose(struct npm_node *npm); /* its process is gone */
 void pool_net_cut(struct world *w, uint32_t lb, int64_t until_ns);
 void pool_net_heal(struct world *w);
 
+/* ask_net.c, or ../wire/: from the manager to its runners. */
+struct ask_net *ask_net_create(struct world *w); /* NULL ok */
+void ask_net_destroy(struct ask_net *net);
+void ask_net_lose_npm(struct rpc *rpc);           /* its process is gone */
+void ask_net_lose_runner(struct runner_node *r);
+void ask_net_part(struct world *w, uint32_t runner, bool to, bool from, int64_t until_ns);
+void ask_net_slow(struct world *w, uint32_t runner, int64_t more_ns, int64_t until_ns);
+/* The next connection breaks behind so many bytes that go there, or come back. */
+void ask_net_break(struct world *w, uint32_t runner, bool back, bool is_void, uint32_t bytes);
+void ask_net_hang(struct world *w, uint32_t runner, int64_t until_ns);
+void ask_net_heal(struct world *w);
+
 void npm_node_create(struct world *w);
+void npm_node_look(struct npm_node *m); /* what it believes of its runners is right */
 struct node *npm_node_base(struct npm_node *m);
 const struct rpc_service *npm_node_service(const struct npm_node *m);
 uint32_t npm_node_members(const struct npm_node *m); /* that load balancers are told of */

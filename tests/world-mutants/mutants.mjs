@@ -7,6 +7,7 @@ const lb = (file) => `core/lb/${file}`;
 const place = (file) => `core/place/${file}`;
 const runner = (file) => `core/runner/${file}`;
 const npm = (file) => `core/npm/${file}`;
+const asker = 'core/poolserver/asker.c';
 const pool = (file) => `plugins/pool-npm/${file}`;
 const rpc = (file) => `core/rpc/${file}`;
 const net = (file) => `core/net/${file}`;
@@ -186,7 +187,7 @@ export const mutants = [
     text: '(victim = find_surplus(g, g->low_peak_mb))', wrong: '(victim = find_surplus(g, g->low_peak_mb + g->typical_mb))' },
   { name: 'N7', what: 'a runner that became active is not published', file: npm('group.c'), by: ['B16', 'B22'],
     text: '    g->published |= npm_is_listed(h);\n    h->since_ns', wrong: '    h->since_ns' },
-  { name: 'N9', what: 'answers of runners are lost', file: npm('manager.c'), by: ['B16', 'B22'],
+  { name: 'N9', what: 'answers of runners are lost', file: npm('manager.c'), by: ['B16', 'B22', 'B25'],
     text: '    manager_step(about.ud, &e);', wrong: '    (void)e;' },
   { name: 'N11', what: 'a call to the control plane that failed is under way for ever', file: npm('manager.c'), by: ['B16', 'B22', 'B15'],
     text: '    if (!m->stopping) {\n        tell_answer(g);', wrong: '    if (!m->stopping && g->result >= 0) {\n        tell_answer(g);' },
@@ -198,6 +199,18 @@ export const mutants = [
     text: 'if (r->n == 0 || now_ns < r->expires_ns) {', wrong: 'if (r->n == 0 || r->taken || now_ns < r->expires_ns) {' },
   { name: 'N10', what: 'a failed list is an empty one', file: npm('cplane.c'), by: ['B20', 'B21', 'B16', 'B22'],
     text: '} else if (e->kind == NPM_LISTED) {', wrong: '} else if (e->kind == NPM_LISTED || e->kind == NPM_LIST_FAILED) {' },
+  { name: 'N13', what: 'an answer does not end a silence', file: npm('hosts.c'), by: ['B22', 'B25'], must: 'B25',
+    text: '    h->silent_ns = 0;\n    note_fault', wrong: '    note_fault' },
+  { name: 'N14', what: 'an answer counts from when it comes', file: npm('hosts.c'), by: ['B26'],
+    text: 'h->told_ns = h->asked_ns;', wrong: 'h->told_ns = now_ns;' },
+  { name: 'N15', what: 'a runner is given up when it is silent once', file: npm('hosts.c'), by: ['B25'],
+    text: 'now_ns - h->silent_ns >= g->o.silent_max_ns) {\n        watch_silent', wrong: 'now_ns - h->silent_ns >= 0) {\n        watch_silent' },
+  { name: 'N16', what: 'a runner that is slow to say has no calls', file: asker, by: ['B21', 'B26'],
+    text: 'answer.answered = answer.mute = true;', wrong: 'answer.answered = true;' },
+  { name: 'N17', what: 'a runner that takes the question and is slow is silent', file: asker, by: ['B25'],
+    text: 'answer.answered = answer.mute = true;', wrong: 'answer.answered = answer.mute = false;' },
+  { name: 'N18', what: 'who is silent has no calls', file: npm('hosts.c'), by: ['B21', 'B25', 'B26'],
+    text: "        h->silent_ns = h->silent_ns ? h->silent_ns : now_ns;\n", wrong: "        h->active = 0;\n        h->told_ns = h->asked_ns;\n" },
   { name: 'Q1', what: 'members are not told apart from draining ones', file: pool('intake.c'), by: ['B21', 'B22'],
     text: '.flags = m->draining ? FN_RUNNER_DRAINING : 0,', wrong: '.flags = 0,' },
   { name: 'Q2', what: 'who is not listed any more stays', file: pool('groups.c'), by: ['B22', 'B16'],

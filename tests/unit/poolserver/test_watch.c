@@ -1,7 +1,9 @@
-/* Watches over gRPC: each load balancer is told of all of its groups, however many these are. */
+/* Watches over gRPC: each load balancer is told of all of its groups, however many these are. And
+ * the manager's own questions to runners. */
 #include "kit.h"
 
 #include <check.h>
+#include <poolserver/asker.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,10 +169,38 @@ START_TEST(who_reads_nothing_is_cut_off)
 }
 END_TEST
 
+/* ---- questions to runners -------------------------------------------------------------------- */
+
+static void nobody_is_told(void *ud, uint64_t ticket, const struct npm_event *answer)
+{
+    (void)ud;
+    (void)answer;
+    ck_abort_msg("question %u has an answer", (unsigned)ticket);
+}
+
+/* It was never given back. */
+START_TEST(a_question_is_under_way_at_the_end)
+{
+    static struct pool_kit k;
+    struct asker a;
+
+    kit_open(&k);
+    asker_init(&a, loop_env(k.loop), k.rpc, nobody_is_told, NULL);
+    loop_enter(k.loop);
+    ck_assert_int_eq(asker_ask(&a, "127.0.0.1:1", 1), 0);
+    ck_assert(!LIST_EMPTY(&a.asked));
+    asker_stop(&a);
+    loop_leave(k.loop);
+    kit_close(&k);
+    asker_finish(&a);
+    ck_assert(LIST_EMPTY(&a.asked));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("poolserver");
-    TCase *t = tcase_create("watches");
+    TCase *t = tcase_create("watches"), *questions = tcase_create("questions");
     SRunner *r;
     int failed;
 
@@ -179,6 +209,8 @@ int main(void)
     tcase_add_test(t, what_changes_while_it_waits_is_told_as_it_is);
     tcase_add_test(t, who_reads_nothing_is_cut_off);
     suite_add_tcase(s, t);
+    tcase_add_test(questions, a_question_is_under_way_at_the_end);
+    suite_add_tcase(s, questions);
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     failed = srunner_ntests_failed(r);
