@@ -609,10 +609,12 @@ static bool is_outdated(const struct entry *e)
            catalog_changes_after(s, e->epoch, e->fn->model.trigger_id);
 }
 
+/* Who tells of a change is not down: a failure of before is over. */
 static void look_changed(struct entry *e, int64_t now_ns)
 {
     if (is_outdated(e)) {
         e->refresh_at_ns = e->fresh_until_ns = now_ns;
+        e->failing = false;
     }
     e->epoch = e->catalog->changes.epoch;
 }

@@ -202,6 +202,39 @@ START_TEST(stale_while_down)
 }
 END_TEST
 
+/* The old version served the next call at once, however long ago the API node had failed. */
+START_TEST(whoever_tells_of_a_change_is_not_down)
+{
+    struct client *c;
+
+    load();
+    fake_env_advance(env, 6 * ENV_S);
+    c = invoke("F");
+    api_answer(2, 0, "");
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    done(c);
+    fake_env_advance(env, 10 * ENV_S);
+    catalog_changed(catalog, "F");
+    c = invoke("F");
+    ck_assert_uint_eq(fe.attempts_open, 0);
+    api_answer(3, 200, "{\"id\":\"F\",\"name\":\"f\",\"app_id\":\"A\",\"image\":\"new\"}");
+    api_answer(4, 200, APP_JSON);
+    ck_assert_ptr_nonnull(strstr(fake_engage_last(&fe)->json, "\"image\":\"new\""));
+    done(c);
+    fake_env_advance(env, 6 * ENV_S);
+    catalog_changed(catalog, "F");
+    c = invoke("F");
+    api_answer(5, 0, ""); /* it is down again: nobody waits twice for it */
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    done(c);
+    fake_env_advance(env, 2 * ENV_S);
+    c = invoke("F");
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    api_answer(6, 0, "");
+    done(c);
+}
+END_TEST
+
 START_TEST(cold_and_down)
 {
     struct client *c = invoke("F");
@@ -569,7 +602,7 @@ Suite *catalog_suite(void)
     const TTest *const tests[] = {
         two_requests_then_none, trigger_path, dots_do_not_reach_the_api_node,
         no_function_gets_the_config_of_another_app, refreshed_after_five_seconds, stale_while_down,
-        cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
+        whoever_tells_of_a_change_is_not_down, cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
         replaced, replaced_without_memory, admitted_and_dismissed,
         replaced_while_it_loads, the_api_node_is_taken_away,
         asks_again_from_the_answer, full_while_answering, replaced_or_cancelled_while_answering,
