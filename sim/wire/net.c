@@ -367,6 +367,12 @@ bool net_has_broken(const struct net *net)
     return kernel_has_broken(net->kernel);
 }
 
+/* Functions are those of fn.yaml. */
+bool net_carries_api(void)
+{
+    return false;
+}
+
 struct net *net_create(struct world *w)
 {
     struct net *net = sim_alloc(sizeof(*net));

@@ -36,7 +36,11 @@
     X(IDLE, "B23", "a container that nobody uses goes when its time is over")                      \
     X(REACHED, "B24", "an offer that is proved not to have reached its runner never does")         \
     X(GIVEN_UP, "B25", "a runner that answers its manager is not given up")                        \
-    X(SAID, "B26", "what a runner said of itself counts for no later moment")
+    X(SAID, "B26", "what a runner said of itself counts for no later moment")                      \
+    X(KEPT, "B27", "a change of a function that was acknowledged is there")                        \
+    X(ONE_DEFINITION, "B28", "a call goes by one definition of its function")                      \
+    X(NEWS, "B29", "a load balancer goes by no older definition than it did, and hears in time")   \
+    X(UNDEPLOYED, "B30", "calls of a deleted function are refused")
 
 enum books_rule {
     BOOKS_SOUND,

@@ -61,6 +61,7 @@ static void conclude(struct client *c, enum books_seen how)
     env_timer_clear(n->env, &c->resume);
     n->w->answers_ok += ok;
     n->w->served[c->function] += ok;
+    n->w->a.told_404 += c->answer.status == 404;
     tell(n, "request %u ends: %s %d, %llu bytes", c->seq, words[how], c->answer.status,
          (unsigned long long)c->answer.bytes);
     books_end(n->w->books, c->seq, &c->answer, n->w->now_ns);
@@ -217,6 +218,7 @@ static void on_send(struct env_timer *t)
     const char *what = draw_request(c, &rq);
 
     c->seq = books_open(n->w->books, &rq);
+    version_opened(n->w, c->seq, c->of->lb->index, c->function);
     n->w->requests++;
     c->of->waiting++;
     tell(n, "request %u (#%d) of function %u: %s, body %u, answer %u%s", c->seq,

@@ -139,7 +139,9 @@ static struct box *box_create(struct engine_driver *d, const struct fn_task *tas
     b->by = d->runner;
     snprintf(b->id, sizeof(b->id), "%s", task->id);
     b->handle = task->handle;
-    b->function = (uint32_t)strtoul(task->fn_id + strlen("fn-"), NULL, 10);
+    if (!version_read(task->image, &b->function, &b->version) || b->function >= FUNCTIONS_MAX) {
+        abort();
+    }
     b->mem_bytes = task->mem_bytes;
     LIST_INSERT_HEAD(&d->engine->boxes, b, link);
     return b;

@@ -1,5 +1,5 @@
 /* What the plan says: requests, and everything that goes wrong. */
-#include "world.h"
+#include "api_node.h"
 
 #include <stdlib.h>
 
@@ -26,6 +26,14 @@ void faults_start_npm(struct world *w)
 {
     if (!w->npm) {
         npm_node_create(w);
+    }
+}
+
+void faults_start_api(struct world *w)
+{
+    if (!w->a.node) {
+        api_node_create(w);
+        deploy_look(w->a.deploy);
     }
 }
 
@@ -223,6 +231,37 @@ static void happen_to_asks(struct world *w, const struct plan_event *e)
     }
 }
 
+static void happen_to_api(struct world *w, const struct plan_event *e)
+{
+    uint32_t who = e->chance % 3 ? e->lb : API_NET_DEPLOYER;
+    struct api_faults *f = &w->a.faults[who];
+
+    switch (e->kind) {
+    case PLAN_DEPLOY:
+        deploy_change(w->a.deploy, e->function, e->n % 5 == 0);
+        break;
+    case PLAN_API_CUT:
+        f->cut_until_ns = w->now_ns + e->ns;
+        break;
+    case PLAN_API_SLOW:
+        f->slow_ns = e->ns / 4;
+        f->slow_until_ns = w->now_ns + e->ns;
+        break;
+    case PLAN_API_LOSES:
+        f->loses = 1 + e->n / 8;
+        break;
+    case PLAN_API_KILL:
+        if (w->a.node) {
+            api_node_kill(w->a.node);
+        }
+        break;
+    default:
+        if (w->a.node) {
+            stop_node(w, api_node_base(w->a.node), e->ns);
+        }
+    }
+}
+
 static void push_back(int64_t *until_ns, int64_t to_ns)
 {
     *until_ns = to_ns > *until_ns ? to_ns : *until_ns;
@@ -286,6 +325,14 @@ void faults_happen(struct world *w, const struct plan_event *e)
     case PLAN_STATUS_HANGS:
         happen_to_asks(w, e);
         break;
+    case PLAN_API_KILL:
+    case PLAN_API_FREEZE:
+    case PLAN_API_CUT:
+    case PLAN_API_SLOW:
+    case PLAN_API_LOSES:
+    case PLAN_DEPLOY:
+        happen_to_api(w, e);
+        break;
     default:
         happen_to_net(w, e);
     }
@@ -305,6 +352,10 @@ void faults_heal(struct world *w)
         ask_net_heal(w);
         cloud_heal(w->cloud);
         faults_start_npm(w);
+    }
+    if (w->plan->api) {
+        api_net_heal(w);
+        faults_start_api(w);
     }
     for (uint32_t i = 0; i < world_slots(w); i++) {
         engine_heal(w->engines[i]);

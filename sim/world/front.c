@@ -106,6 +106,18 @@ static struct body *write_body(struct budget *bodies, uint32_t seq, uint64_t byt
     return b;
 }
 
+/* A client knows the id that it was told of last. */
+static char *path_of(const struct world *w, struct arena *arena, uint32_t function)
+{
+    if (!w->plan->api) {
+        return arena_printf(arena, "/invoke/fn-%u", function);
+    }
+    return arena_printf(arena, "/invoke/%s",
+                        w->a.fn_id[function][0]     ? w->a.fn_id[function]
+                        : w->a.last_id[function][0] ? w->a.last_id[function]
+                                                    : "none");
+}
+
 struct front_call *front_ask(struct lb_node *l, const struct front_request *from,
                              const struct front_cb *cb, void *ud)
 {
@@ -132,7 +144,7 @@ struct front_call *front_ask(struct lb_node *l, const struct front_request *from
     if (from->detached) {
         headers_add(&c->headers, "Fn-Invoke-Type", "detached");
     }
-    rq.path = rq.target = arena_printf(&c->arena, "/invoke/fn-%u", from->function);
+    rq.path = rq.target = path_of(l->n.w, &c->arena, from->function);
     sim_outside_end();
     c->call = lb_submit(l->lb, &rq, &reply, c);
     body_unref(body);

@@ -1,15 +1,18 @@
 /* A load balancer: core/lb, core/place, a placer and pool-static, all real, on its own host. */
+#include "api_node.h"
 #include "front.h"
 #include "plugins.h"
 
 #include <base/buf.h>
 #include <base/err.h>
+#include <lb/follow.h>
 #include <lb/lookups.h>
 #include <model/view.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define API_TTL_NS  (20 * ENV_S) /* so long that news make the difference */
 #define HEADROOM_NS (15 * ENV_S) /* above the runner's start_wait */
 
 static void add_functions(struct lb_node *l)
@@ -32,6 +35,51 @@ static void add_functions(struct lb_node *l)
         snprintf(image, sizeof(image), "sim/function%u:1", i);
         must_be(catalog_add(l->catalog, &app, &fn, NULL, &e), &e);
     }
+}
+
+/* ---- functions of an API node ---------------------------------------------------------------- */
+
+static int ask_api(void *impl, const char *path_and_query,
+                   void (*cb)(void *ud, uint32_t status, const char *body, size_t len,
+                              const struct fn_error *err),
+                   void *ud)
+{
+    struct lb_node *l = impl;
+    const struct api_net_request rq = { "GET", path_and_query, "", API_NET_TIMEOUT_NS };
+
+    if (scarce_hits((const void *)(uintptr_t)ask_api)) {
+        return FN_E_EXHAUSTED;
+    }
+    api_net_ask(&l->n, l->index, &rq, cb, ud);
+    return 0;
+}
+
+static void open_catalog(struct lb_node *l)
+{
+    struct catalog_options options = { .ttl_ns = l->n.w->plan->api ? API_TTL_NS : 5 * ENV_S,
+                                       .stale_ns = 60 * ENV_S };
+    struct fn_error e = ERR_INIT;
+
+    l->source = (struct catalog_source){ ask_api, l };
+    must_be(catalog_create(l->n.env, &options, l->n.w->plan->api ? &l->source : NULL, &l->catalog,
+                           &e),
+            &e);
+    if (!l->n.w->plan->api) {
+        add_functions(l);
+        return;
+    }
+    memset(l->n.w->a.known[l->index], 0, sizeof(l->n.w->a.known[0]));
+    must_be(follow_create(l->n.env, l->catalog, &l->follow, &e), &e);
+    follow_set_source(l->follow, &l->source, API_NET_TIMEOUT_NS);
+}
+
+static void close_catalog(struct lb_node *l)
+{
+    if (l->follow) {
+        api_net_close(&l->n);
+    }
+    follow_destroy(l->follow);
+    catalog_destroy(l->catalog);
 }
 
 static struct plugin *make_plugin(struct lb_node *l, const char *kind, const char *name,
@@ -225,6 +273,9 @@ void lb_node_drain(struct lb_node *l)
 {
     if (!l->draining) {
         l->draining = true;
+        if (l->follow) {
+            follow_set_source(l->follow, NULL, 0);
+        }
         front_drain(l);
     }
 }
@@ -264,7 +315,7 @@ static void destroy(struct node *n)
     while (l->n_plugins > 0) {
         plugin_destroy(l->plugins[--l->n_plugins]);
     }
-    catalog_destroy(l->catalog);
+    close_catalog(l);
     pool_client_destroy(l->pool_client);
     plugin_host_destroy(l->host);
     net_forget(w->net, &l->n);
@@ -290,8 +341,6 @@ static void on_drain(struct env_timer *t)
 struct lb_node *lb_node_create(struct world *w, uint32_t index)
 {
     struct lb_node *l = sim_alloc(sizeof(*l));
-    struct catalog_options options = { .ttl_ns = 5 * ENV_S, .stale_ns = 60 * ENV_S };
-    struct fn_error e = ERR_INIT;
     unsigned char ip[4] = { 10, 0, 0, (unsigned char)index };
 
     node_init(&l->n, w, "lb", index);
@@ -309,8 +358,7 @@ struct lb_node *lb_node_create(struct world *w, uint32_t index)
     if (w->plan->managed) {
         pool_client_create(l);
     }
-    must_be(catalog_create(l->n.env, &options, NULL, &l->catalog, &e), &e);
-    add_functions(l);
+    open_catalog(l);
     open_place(l);
     open_plugins(l);
     open_lb(l);

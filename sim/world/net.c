@@ -602,6 +602,11 @@ void net_heal(struct net *net)
     }
 }
 
+bool net_carries_api(void)
+{
+    return true;
+}
+
 struct net *net_create(struct world *w)
 {
     struct net *net = sim_alloc(sizeof(*net));

@@ -350,6 +350,7 @@ static struct engage_attempt *attempt_open(struct engage_link *l, const struct e
     st->a.deadline.cb = on_deadline;
     st->s.over = true; /* until TryCall has arrived */
     books_offer(net->w->books, st->seq);
+    version_offered(l->of->lb, st->seq, t->call_json);
     tell(&l->of->lb->n, "request %u is offered to runner%u", st->seq, l->runner);
     st->a.full = l->conn && l->conn->streams_n >= net->w->plan->streams_max;
     if (!l->conn || st->a.full) {

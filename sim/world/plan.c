@@ -22,6 +22,8 @@
 #define RUSHES_MAX 8u /* of slow worlds: times at which many come */
 #define RUSH_NS (3 * ENV_S)
 #define RARELY 6u /* one request in so many comes in no rush */
+#define API_IN_8 7u
+#define DEPLOYS_MAX 30u
 #define MANAGED_IN_8 3u /* of eight worlds this one is managed */
 #define MANAGED_LENGTH_MIN_NS (60 * ENV_S)
 #define MANAGED_LENGTH_MAX_NS (240 * ENV_S)
@@ -124,7 +126,7 @@ static int64_t draw_length(const struct plan *p, struct sim_rng *r)
 /* Those that a manager must see through although they last longer than its patience. */
 static bool may_be_long(enum plan_kind kind)
 {
-    return kind == PLAN_NPM_FREEZE || (kind >= PLAN_ASK_TO && kind <= PLAN_STATUS_HANGS);
+    return kind >= PLAN_ASK_TO && kind <= PLAN_STATUS_HANGS;
 }
 
 static struct plan_event draw_event(const struct plan *p, struct sim_rng *r, enum plan_kind kind)
@@ -170,7 +172,7 @@ static int by_time(const void *a, const void *b)
 /* A managed world is calm every second time: what a manager does unasked must be right. */
 static uint32_t last_kind(const struct plan *p)
 {
-    return !p->managed ? PLAN_NPM_KILL : p->seed / 8 % 2 ? PLAN_MEMORY_LB : PLAN_REQUEST;
+    return !p->managed ? PLAN_NPM_KILL : p->seed / 8 % 2 ? PLAN_API_KILL : PLAN_REQUEST;
 }
 
 static void draw_scarce(struct plan *p, uint64_t seed)
@@ -185,13 +187,30 @@ static void draw_scarce(struct plan *p, uint64_t seed)
     }
 }
 
+static void draw_api(struct plan *p, uint64_t seed)
+{
+    struct sim_rng r = sim_rng_make(seed, 109);
+    uint64_t deploys = 1 + sim_rng_below(&r, DEPLOYS_MAX);
+
+    for (uint64_t i = 0; i < deploys; i++) {
+        p->events[p->n_events++] = draw_event(p, &r, PLAN_DEPLOY);
+    }
+    for (uint32_t kind = PLAN_API_KILL; kind < PLAN_DEPLOY; kind++) {
+        uint64_t times = sim_rng_below(&r, 2) ? sim_rng_below(&r, FREQUENT_MAX) : 0;
+
+        for (uint64_t i = 0; i < times; i++) {
+            p->events[p->n_events++] = draw_event(p, &r, (enum plan_kind)kind);
+        }
+    }
+}
+
 static void draw_events(struct plan *p, uint64_t seed)
 {
     struct sim_rng requests = sim_rng_make(seed, 101);
     struct sim_rng faults = sim_rng_make(seed, 102);
     uint32_t n = (uint32_t)draw_between(&requests, REQUESTS_MIN, REQUESTS_MAX);
 
-    p->events = sim_alloc((n + PLAN_KINDS_N * FREQUENT_MAX + POOR_MAX) * sizeof(*p->events));
+    p->events = sim_alloc((n + PLAN_KINDS_N * FREQUENT_MAX + POOR_MAX + DEPLOYS_MAX) * sizeof(*p->events));
     for (uint32_t i = 0; i < n; i++) {
         p->events[p->n_events++] = draw_event(p, &requests, PLAN_REQUEST);
     }
@@ -210,6 +229,9 @@ static void draw_events(struct plan *p, uint64_t seed)
             }
             p->events[p->n_events++] = e;
         }
+    }
+    if (p->api) {
+        draw_api(p, seed);
     }
     if (p->poor) {
         draw_scarce(p, seed);
@@ -281,7 +303,8 @@ void plan_draw(struct plan *p, uint64_t seed, enum plan_mode mode)
     *p = (struct plan){ .seed = seed,
                         .slow = seed % SLOW_ONE_IN == 0,
                         .poor = mode == PLAN_POOR || plan_is_poor(seed),
-                        .managed = seed % 8 == MANAGED_IN_8 };
+                        .managed = seed % 8 == MANAGED_IN_8,
+                        .api = seed % 8 == API_IN_8 && net_carries_api() };
     p->timeout_max_s = p->managed ? MANAGED_TIMEOUT_MAX_S : TIMEOUT_MAX_S;
     draw_size(p, &r);
     draw_functions(p, &r);

@@ -45,6 +45,12 @@
     X(ASK_BREAK, "break-npm-runner") /* the next connection, behind 20 * `n` bytes */              \
     X(ASK_VOID, "half-open-npm-runner")                                                            \
     X(STATUS_HANGS, "status-hangs") /* for `ns` */                                                 \
+    X(API_KILL, "api-kill") /* these in worlds with an API node only */                            \
+    X(API_FREEZE, "api-freeze")                                                                    \
+    X(API_CUT, "cut-from-api") /* a load balancer, or who deploys */                               \
+    X(API_SLOW, "slow-api")                                                                        \
+    X(API_LOSES, "api-loses") /* the next `n` / 8 answers */                                       \
+    X(DEPLOY, "deploy") /* a new version of a function, or its end */                              \
     X(MEMORY_LB, "lb-memory") /* for `ns` its allocations fail now and then; in poor worlds */     \
     X(MEMORY_RUNNER, "runner-memory")                                                              \
     X(MEMORY_NPM, "npm-memory")
@@ -114,6 +120,7 @@ struct plan {
     bool slow; /* it takes hours, and rests most of the time */
     bool poor; /* memory runs out */
     bool managed; /* a node pool manager rents the runners; at most `runners` */
+    bool api; /* functions are those of an API node */
     const struct plan_byte *byte; /* NULL: faults are events */
     struct plan_byte byte_there;
     uint32_t lbs, runners, functions;

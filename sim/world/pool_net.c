@@ -210,6 +210,11 @@ static void call_close(struct rpc_raw *raw)
     call_maybe_free(c);
 }
 
+void rpc_raw_close(struct rpc_raw *c)
+{
+    c->close(c);
+}
+
 int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,
                   int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
                   struct fn_error *reterr)

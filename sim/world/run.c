@@ -1,7 +1,7 @@
 /* One world: its nodes start, requests and faults come as planned, the faults end, every function
  * is asked once more, in some worlds a crowd comes (crowd.c), everything is drained, and the books
  * are closed. */
-#include "world.h"
+#include "api_node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #define PROBE_TRIES_MANAGED 40 /* a machine is rented meanwhile */
 #define REST_NS (240 * ENV_S)  /* until a pool that nobody needs is empty */
 #define DRAIN_NS    (150 * ENV_S)
+#define NEWS_NS     ENV_S          /* until load balancers have heard of a change */
 #define CHECK_NS    (5 * ENV_S)    /* that requests end in time */
 
 struct happening {
@@ -29,8 +30,8 @@ static bool is_of_lb(const struct plan_event *e)
 
 static bool ends_process(const struct plan_event *e)
 {
-    return is_of_lb(e) || e->kind == PLAN_NPM_KILL || e->kind == PLAN_RUNNER_KILL ||
-           e->kind == PLAN_RUNNER_STOP;
+    return is_of_lb(e) || e->kind == PLAN_NPM_KILL || e->kind == PLAN_API_KILL ||
+           e->kind == PLAN_RUNNER_KILL || e->kind == PLAN_RUNNER_STOP;
 }
 
 /* Whoever still drains is waited for. */
@@ -45,6 +46,8 @@ static void on_restart(struct env_timer *t)
         sim_at(w->outside, t, w->now_ns + ENV_S);
     } else if (h->e->kind == PLAN_NPM_KILL) {
         faults_start_npm(w);
+    } else if (h->e->kind == PLAN_API_KILL) {
+        faults_start_api(w);
     } else if (is_of_lb(h->e)) {
         faults_start_lb(w, h->e->lb);
     } else {
@@ -88,6 +91,11 @@ static void world_create(struct world *w)
     w->begun_ns = w->now_ns = sim_now_ns(w->outside);
     w->heal_ns = w->begun_ns + SETTLE_NS + p->length_ns;
     w->net = net_create(w);
+    if (p->api) {
+        w->a.rng = sim_rng_make(p->seed, 110);
+        api_node_create(w);
+        w->a.deploy = deploy_create(w);
+    }
     if (p->managed) {
         w->pool_rng = sim_rng_make(p->seed, 104);
         w->cloud = cloud_create(w);
@@ -100,6 +108,10 @@ static void world_create(struct world *w)
     }
     for (uint32_t i = 0; i < p->lbs; i++) {
         faults_start_lb(w, i);
+    }
+    if (p->api) {
+        deploy_all(w);
+        w->heal_ns = w->now_ns + SETTLE_NS + p->length_ns;
     }
     w->happenings = sim_alloc(p->n_events * sizeof(*w->happenings));
     for (uint32_t i = 0; i < p->n_events; i++) {
@@ -267,6 +279,50 @@ static bool rest(struct world *w)
     return !books_broken(w->books);
 }
 
+/* All functions have a version that nobody has heard of before, and a moment later all load
+ * balancers go by it. */
+static bool renew(struct world *w)
+{
+    if (!deploy_all(w) || !run_on(w, NEWS_NS)) {
+        return false;
+    }
+    w->a.exact = !w->plan->nasty; /* else lookups may take longer than calls wait for them */
+    return true;
+}
+
+/* Where lookups are slow, old definitions may serve some calls more. */
+static bool is_refused(struct world *w, uint32_t lb)
+{
+    uint32_t tries = w->plan->nasty ? PROBE_TRIES_MANAGED : 1;
+
+    for (uint32_t i = 0; i < tries && !books_broken(w->books); i++) {
+        uint64_t told = w->a.told_404;
+
+        if (!ask_once(w, lb, 0) && w->a.told_404 == told + 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One is deleted, and a moment later its calls are refused. */
+static bool undeploy(struct world *w)
+{
+    deploy_look(w->a.deploy);
+    deploy_change(w->a.deploy, 0, true);
+    if (!deploy_wait(w) || !run_on(w, NEWS_NS)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < w->plan->lbs; i++) {
+        if (!is_refused(w, i)) {
+            books_break(w->books, BOOKS_UNDEPLOYED, (uint32_t)w->requests,
+                        "request %u to lb%u is not told that its function is gone",
+                        (uint32_t)w->requests, i);
+        }
+    }
+    return !books_broken(w->books);
+}
+
 static bool all_over(const struct world *w)
 {
     for (const struct node *n = w->nodes; n; n = n->next) {
@@ -291,6 +347,9 @@ static void drain_all(struct world *w)
     }
     if (w->npm) {
         npm_node_drain(w->npm);
+    }
+    if (w->a.node) {
+        api_node_drain(w->a.node);
     }
     while (run_on(w, ENV_S) && !all_over(w) && w->now_ns < end_ns) {
     }
@@ -344,6 +403,8 @@ static void world_destroy(struct world *w, struct run_result *ret)
     conclude(w, reached, ret); /* the last entries came from the nodes' ends */
     sim_destroy(w->outside);
     free(w->happenings);
+    api_node_forget(w);
+    free(w->a.calls);
     ask_net_destroy(w->asks);
     cloud_destroy(w->cloud);
     books_destroy(w->books);
@@ -357,7 +418,8 @@ void run_world(const struct plan *p, const bool *left_out, bool told, struct run
     world_create(&w);
     run_on(&w, w.heal_ns - w.now_ns);
     faults_heal(&w);
-    if (quieten(&w) && probe_all(&w) && (p->managed ? rest(&w) : crowd_comes(&w))) {
+    if (quieten(&w) && (!p->api || renew(&w)) && probe_all(&w) &&
+        (p->managed ? rest(&w) : p->api ? undeploy(&w) : crowd_comes(&w))) {
         drain_all(&w);
     }
     world_destroy(&w, ret);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rpc/raw.h>
-
 void way_open(struct way *y, struct node *to, void (*arrived)(struct env_timer *t))
 {
     TAILQ_INIT(&y->packets);
@@ -45,7 +43,7 @@ struct packet *way_send(struct way *y, int64_t late_ns, enum packet_kind kind, i
     p->kind = kind;
     p->status = status;
     p->len = len;
-    if (len > 0) {
+    if (data) {
         memcpy(p->data, data, len);
     }
     p->at_ns = y->last_ns = at_ns > y->last_ns ? at_ns : y->last_ns;
@@ -67,9 +65,4 @@ struct packet *way_take(struct way *y, int64_t open_ns)
     y->n--;
     way_arm(y);
     return p;
-}
-
-void rpc_raw_close(struct rpc_raw *c)
-{
-    c->close(c);
 }

@@ -32,7 +32,7 @@ struct way {
 
 void way_open(struct way *y, struct node *to, void (*arrived)(struct env_timer *t));
 void way_clear(struct way *y); /* what is on it gets lost */
-/* It arrives `late_ns` from now, or behind the one before it. */
+/* It arrives `late_ns` from now, or behind the one before it. data NULL: it is filled behind. */
 struct packet *way_send(struct way *y, int64_t late_ns, enum packet_kind kind, int status,
                         const void *data, size_t len);
 /* To be freed. NULL: nothing arrives before `open_ns`; it comes then. */

@@ -23,6 +23,8 @@
 #define LBS_MAX       4u
 #define RUNNERS_MAX   6u
 #define NODE_NAME_BYTES 16
+#define FN_ID_BYTES   32
+#define API_NET_DEPLOYER LBS_MAX /* whose way to the API node it is, beside those of load balancers */
 
 struct world;
 struct engine;
@@ -47,6 +49,31 @@ struct node {
     bool (*over)(const struct node *n);
     /* Checks what it should have left, then frees it. */
     void (*destroy)(struct node *n);
+};
+
+struct api_node;
+struct api_ask;
+struct deploy;
+struct version_call;
+
+/* Of worlds with an API node: api_node.h, versions.c. */
+struct api_world {
+    struct api_node *node;
+    struct deploy *deploy;
+    struct sim_rng rng;
+    LIST_HEAD(, api_ask) asks;
+    struct api_faults {
+        int64_t cut_until_ns, slow_ns, slow_until_ns;
+        uint32_t loses; /* so many answers from now on */
+    } faults[LBS_MAX + 1];
+    char folder[64];
+    char fn_id[FUNCTIONS_MAX][FN_ID_BYTES];   /* "": it is not deployed */
+    char last_id[FUNCTIONS_MAX][FN_ID_BYTES]; /* that it had */
+    struct version_call *calls; /* by request */
+    uint32_t n_calls;
+    uint32_t known[LBS_MAX][FUNCTIONS_MAX]; /* newest version that the process has gone by */
+    bool exact;     /* it goes by the newest one of all */
+    uint64_t told_404;
 };
 
 struct world {
@@ -76,6 +103,7 @@ struct world {
     uint64_t steps;
     bool healed; /* faults are over */
     bool told;   /* the story goes to standard output */
+    struct api_world a;
     uint64_t requests, answers_ok;
     uint64_t served[FUNCTIONS_MAX]; /* good answers, by function */
     bool crowded; /* crowds go on */
@@ -148,6 +176,7 @@ void net_break_after(struct net *net, uint32_t lb, uint32_t runner, uint32_t fra
 void net_make_void(struct net *net, uint32_t lb, uint32_t runner);
 void net_refuse(struct net *net, uint32_t runner, uint32_t streams);
 void net_heal(struct net *net);
+bool net_carries_api(void); /* it has a way to an API node */
 
 /* ---- pool_net.c, ask_net.c, npm_node.c, cloud.c: managed worlds ---------------------------- */
 
@@ -238,6 +267,8 @@ struct lb_node {
     struct lb *lb;
     struct engage_client *client;
     struct pool_client *pool_client; /* NULL: nobody manages its runners */
+    struct follow *follow;           /* NULL: functions are those of fn.yaml */
+    struct catalog_source source;
     struct id_maker ids;
     struct clients *clients;
     struct front *front; /* of front.c, or ../wire/front.c */
@@ -290,6 +321,14 @@ void clients_crowd(struct clients *c, uint32_t function);
 void clients_lose(struct clients *c); /* their load balancer died. [its own timers] */
 uint32_t clients_waiting(const struct clients *c);
 
+/* ---- versions.c: worlds with an API node ----------------------------------------------------- */
+
+/* The first image in a text: its function and version. */
+bool version_read(const char *text, uint32_t *ret_function, uint32_t *ret_version);
+void version_opened(struct world *w, uint32_t seq, uint32_t lb, uint32_t function);
+void version_offered(struct lb_node *l, uint32_t seq, const char *json);
+void version_runs(struct world *w, uint32_t seq, uint32_t version);
+
 /* ---- faults.c, run.c ----------------------------------------------------------------------- */
 
 /* Places for runners; those that nobody rented are empty. */
@@ -302,6 +341,7 @@ static inline uint32_t world_slots(const struct world *w)
 void faults_start_lb(struct world *w, uint32_t index);
 void faults_start_runner(struct world *w, uint32_t index);
 void faults_start_npm(struct world *w);
+void faults_start_api(struct world *w);
 /* What the plan says happens now. From the world's own timer. */
 void faults_happen(struct world *w, const struct plan_event *e);
 /* Everything that is wrong ends, and what is dead starts again. */

@@ -1,6 +1,6 @@
 // One wrong line each: `text` occurs once in `file` and becomes `wrong`. `by`: the rules of fnd_sim that
 // may catch it ("crash": an assertion of the product does); `must`: the one that has to, behind others
-// perhaps. L: load balancer, P: placement, R: runner,
+// perhaps. L: load balancer, P: placement, R: runner, A: API node,
 // N: node pool manager, Q: its pool plugin, M: memory that is not there; by fnd_sim_wire, over bytes: W: gRPC, S: sockets and
 // TLS, H: HTTP.
 const lb = (file) => `core/lb/${file}`;
@@ -8,6 +8,8 @@ const place = (file) => `core/place/${file}`;
 const runner = (file) => `core/runner/${file}`;
 const npm = (file) => `core/npm/${file}`;
 const asker = 'core/poolserver/asker.c';
+const api = (file) => `core/api/${file}`;
+const store = (file) => `core/store/${file}`;
 const pool = (file) => `plugins/pool-npm/${file}`;
 const rpc = (file) => `core/rpc/${file}`;
 const net = (file) => `core/net/${file}`;
@@ -62,6 +64,19 @@ export const mutants = [
     wrong: '    if (c->attempt && c->route.detached && !is_acked(c)) {\n        struct headers h;\n        headers_init(&h, &c->arena);\n' +
       '        c->reply->whole(c->reply_ud, 202, &h, NULL, 0);\n        c->answered = true;\n    }\n    if (!c->attempt) {\n        refuse_no_memory(c);' },
 
+  { name: 'L21', what: 'what the API node says has changed is not asked for again', file: lb('catalog.c'), by: ['B29', 'B30'],
+    text: '    if (is_outdated(e)) {', wrong: '    if (0 && is_outdated(e)) {' },
+  { name: 'L22', what: 'an API node that failed once is down until it is asked again', file: lb('catalog.c'), by: ['B29'],
+    text: '        e->refresh_at_ns = e->fresh_until_ns = now_ns;\n        e->failing = false;', wrong: '        e->refresh_at_ns = e->fresh_until_ns = now_ns;' },
+  { name: 'L23', what: 'a function that is gone is kept', file: lb('catalog.c'), by: ['B29', 'B30'],
+    text: '    catalog_fn_unref(e->fn);\n    e->fn = NULL;\n    e->failing = false;\n    e->refresh_at_ns = e->fresh_until_ns = e->stale_until_ns = now_ns + MISSING_TTL_NS;',
+    wrong: '    e->refresh_at_ns = e->fresh_until_ns = now_ns + MISSING_TTL_NS;' },
+  { name: 'L24', what: 'a call goes without the configuration of its function', file: lb('catalog_fn.c'), by: ['B28'],
+    text: 'share_kvs(&m->config, m->arena, f->config, f->n_config);', wrong: 'share_kvs(&m->config, m->arena, f->config, 0);' },
+  { name: 'A1', what: 'the newest change is not named', file: api('changes.c'), by: ['B29', 'B30'],
+    text: 'for (uint64_t i = c->seen; i < s->n && r == 0; i++) {', wrong: 'for (uint64_t i = c->seen; i + 1 < s->n && r == 0; i++) {' },
+  { name: 'A2', what: 'a change is acknowledged and given up', file: store('store.c'), by: ['B16', 'B27', 'crash'],
+    text: 'sql_do(q->db, "COMMIT", reterr)', wrong: 'sql_do(q->db, q->writes && q->running_n == 1 && env_now_ns(q->store->env) % 16 == 0 ? "ROLLBACK" : "COMMIT", reterr)' },
   { name: 'P1', what: 'waiting has no deadline', file: place('place.c'), by: ['B8', 'crash'],
     text: 'if (p->stopping || now_ns >= pc->deadline_ns) {', wrong: 'if (p->stopping) {' },
   { name: 'P7', what: 'a call waits a minute longer than it may', file: lb('call.c'), by: ['B8'],
