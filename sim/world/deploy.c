@@ -89,8 +89,9 @@ static void gone(struct deploy *d, uint32_t f)
 static void not_there(struct deploy *d, uint32_t f, const char *what)
 {
     if (!d->of[f].may_be_gone) {
-        books_break(d->n.w->books, BOOKS_KEPT, 0, "function %u, version %u, was acknowledged and is "
-                    "not there: %s", f, d->of[f].acked, what);
+        books_break(d->n.w->books, BOOKS_KEPT, 0,
+                    "function %u, version %u, was acknowledged and is not there: %s", f,
+                    d->of[f].acked, what);
     }
     gone(d, f);
 }
@@ -138,8 +139,9 @@ static bool on_looked(struct deploy *d, uint32_t f, uint32_t status, const char 
     }
     if (!version_read(body, &of, &version) || of != f || version < x->acked ||
         version > x->newest) {
-        books_break(d->n.w->books, BOOKS_KEPT, 0, "function %u has version %u; expected %u to %u", f,
-                    version, x->acked, x->newest);
+        books_break(d->n.w->books, BOOKS_KEPT, 0,
+                    "function %u has version %u; expected %u to %u", f, version, x->acked,
+                    x->newest);
     }
     return true;
 }
@@ -147,6 +149,9 @@ static bool on_looked(struct deploy *d, uint32_t f, uint32_t status, const char 
 static void deploy_on_answer(void *ud, uint32_t status, const char *body, size_t len,
                              const struct fn_error *err)
 {
+    static const char *const wishes[] = { [WISH_DEPLOY] = "a new version",
+                                          [WISH_DELETE] = "a deletion",
+                                          [WISH_LOOK] = "a look" };
     struct deploy *d = ud;
     struct wish *x = TAILQ_FIRST(&d->wishes);
     bool done;
@@ -159,9 +164,7 @@ static void deploy_on_answer(void *ud, uint32_t status, const char *body, size_t
         world_at(&d->n, &d->turn, d->n.w->now_ns + RETRY_NS);
         return;
     }
-    tell(&d->n, "function %u: %s is answered with %u", x->function,
-         x->kind == WISH_DEPLOY ? "a new version" : x->kind == WISH_DELETE ? "a deletion" : "a look",
-         status);
+    tell(&d->n, "function %u: %s is answered with %u", x->function, wishes[x->kind], status);
     done = x->kind == WISH_DEPLOY   ? on_deployed(d, x->function, status, body)
            : x->kind == WISH_DELETE ? on_deleted(d, x->function, status)
                                     : on_looked(d, x->function, status, body);
@@ -196,8 +199,8 @@ static void ask_deploy(struct deploy *d, uint32_t f, const char *path)
                  pf->timeout_s, pf->idle_timeout_s);
     }
     snprintf(body, sizeof(body),
-             "{%s\"image\":\"sim/function%u:%u\",\"config\":{\"FUNCTION_VERSION\":\"%u\"}}", made, f,
-             version, version);
+             "{%s\"image\":\"sim/function%u:%u\",\"config\":{\"FUNCTION_VERSION\":\"%u\"}}",
+             made, f, version, version);
     deploy_ask(d, path ? "PUT" : "POST", path ? path : "/v2/fns", body);
 }
 

@@ -210,7 +210,8 @@ static void draw_events(struct plan *p, uint64_t seed)
     struct sim_rng faults = sim_rng_make(seed, 102);
     uint32_t n = (uint32_t)draw_between(&requests, REQUESTS_MIN, REQUESTS_MAX);
 
-    p->events = sim_alloc((n + PLAN_KINDS_N * FREQUENT_MAX + POOR_MAX + DEPLOYS_MAX) * sizeof(*p->events));
+    p->events = sim_alloc((n + PLAN_KINDS_N * FREQUENT_MAX + POOR_MAX + DEPLOYS_MAX) *
+                          sizeof(*p->events));
     for (uint32_t i = 0; i < n; i++) {
         p->events[p->n_events++] = draw_event(p, &requests, PLAN_REQUEST);
     }

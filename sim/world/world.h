@@ -24,7 +24,7 @@
 #define RUNNERS_MAX   6u
 #define NODE_NAME_BYTES 16
 #define FN_ID_BYTES   32
-#define API_NET_DEPLOYER LBS_MAX /* whose way to the API node it is, beside those of load balancers */
+#define API_NET_DEPLOYER LBS_MAX /* its way to the API node, beside those of load balancers */
 
 struct world;
 struct engine;
