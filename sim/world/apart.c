@@ -2,6 +2,7 @@
  * says which world ended it. */
 #include "apart.h"
 
+#include "api_node.h"
 #include "repeat.h"
 
 #include <signal.h>
@@ -89,6 +90,7 @@ uint64_t apart_run(const struct apart *a,
     n = read_results(a, ends[0], ended, ud);
     close(ends[0]);
     waitpid(child, &status, 0);
+    api_node_sweep(child);
     *ret_clean = status == 0;
     return n;
 }

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FOLDER_BYTES 64
 #define PATH_BYTES   512
 
 struct api_node {
@@ -57,12 +56,34 @@ static void must_do(bool what, const char *text)
 }
 
 /* In memory, where the machine has that. */
-static void make_folder(struct world *w)
+static void folder_of(pid_t process, char ret[FOLDER_BYTES])
 {
     bool fast = access("/dev/shm", W_OK) == 0;
 
-    snprintf(w->a.folder, sizeof(w->a.folder), "%s/fnd-sim-XXXXXX", fast ? "/dev/shm" : "/tmp");
-    must_do(mkdtemp(w->a.folder) != NULL, "a folder for the store");
+    snprintf(ret, FOLDER_BYTES, "%s/fnd-sim-%lld", fast ? "/dev/shm" : "/tmp", (long long)process);
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    char path[PATH_BYTES];
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        snprintf(path, sizeof(path), "%s/%.255s", folder, e->d_name);
+        unlink(path);
+    }
+    if (d) {
+        closedir(d);
+        rmdir(folder);
+    }
+}
+
+static void make_folder(struct world *w)
+{
+    folder_of(getpid(), w->a.folder);
+    remove_folder(w->a.folder); /* of a process that had this number before */
+    must_do(mkdir(w->a.folder, 0700) == 0, "a folder for the store");
 }
 
 static void copy_file(const char *from, const char *to)
@@ -110,18 +131,17 @@ static void take_disk(const struct api_node *a)
 
 void api_node_forget(struct world *w)
 {
-    DIR *d = w->a.folder[0] ? opendir(w->a.folder) : NULL;
-    char path[PATH_BYTES];
-    struct dirent *e;
+    if (w->a.folder[0]) {
+        remove_folder(w->a.folder);
+    }
+}
 
-    while (d && (e = readdir(d))) {
-        snprintf(path, sizeof(path), "%s/%.255s", w->a.folder, e->d_name);
-        unlink(path);
-    }
-    if (d) {
-        closedir(d);
-        rmdir(w->a.folder);
-    }
+void api_node_sweep(pid_t process)
+{
+    char folder[FOLDER_BYTES];
+
+    folder_of(process, folder);
+    remove_folder(folder);
 }
 
 /* ---- its end ------------------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
 
 #include "world.h"
 
+#include <sys/types.h>
+
 struct api;
 struct api_call;
 
@@ -17,6 +19,7 @@ void api_node_gone(struct api_node *a, struct api_call *call); /* who asked is *
 void api_node_kill(struct api_node *a);
 void api_node_drain(struct api_node *a);
 void api_node_forget(struct world *w); /* the world is over: its files */
+void api_node_sweep(pid_t process);    /* that is over, however: the files of its last world */
 
 /* ---- api_net.c ----------------------------------------------------------------------------- */
 

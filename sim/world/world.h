@@ -24,6 +24,7 @@
 #define RUNNERS_MAX   6u
 #define NODE_NAME_BYTES 16
 #define FN_ID_BYTES   32
+#define FOLDER_BYTES  64
 #define API_NET_DEPLOYER LBS_MAX /* its way to the API node, beside those of load balancers */
 
 struct world;
@@ -66,7 +67,7 @@ struct api_world {
         int64_t cut_until_ns, slow_ns, slow_until_ns;
         uint32_t loses; /* so many answers from now on */
     } faults[LBS_MAX + 1];
-    char folder[64];
+    char folder[FOLDER_BYTES];
     char fn_id[FUNCTIONS_MAX][FN_ID_BYTES];   /* "": it is not deployed */
     char last_id[FUNCTIONS_MAX][FN_ID_BYTES]; /* that it had */
     struct version_call *calls; /* by request */
