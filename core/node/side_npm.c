@@ -170,13 +170,6 @@ static const char *npm_unready(const struct node *n, char *text, size_t cap)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static struct npm_options options_of(const struct config *c)
-{
-    struct npm_options o = *c->npm_groups;
-
-    return o;
-}
-
 /* One for each group, whose calls may hang for cplane_timeout, and some for everybody else:
  * reloads, the end of an old configuration. */
 static uint32_t cplane_threads(const struct npm_settings *c)
@@ -194,7 +187,7 @@ static int npm_open(struct node *n, struct fn_error *reterr)
                              .published = on_published,
                              .wishes_changed = on_wishes_changed,
                              .ud = n,
-                             .options = options_of(n->config),
+                             .options = *n->config->npm_groups,
                              .settings = *c };
     int r = node_plugin(n, &n->config->cplane, &deps.cplane, reterr);
 
@@ -219,9 +212,7 @@ static int npm_open(struct node *n, struct fn_error *reterr)
 
 static void npm_apply(struct node *n)
 {
-    const struct npm_options options = options_of(n->config);
-
-    npm_manager_set_options(n->npm, &options, n->config->npm);
+    npm_manager_set_options(n->npm, n->config->npm_groups, n->config->npm);
 }
 
 static int npm_serve(struct node *n, struct fn_error *reterr)

@@ -17,12 +17,17 @@ static bool is_busy(const struct npm_host *h)
     return h->state == NPM_BOOTING || h->state == NPM_DRAINING || may_stay(h);
 }
 
+static int64_t idle_question_ns(const struct npm_group *g)
+{
+    return g->o.status_idle_ns ? g->o.status_idle_ns : NPM_STATUS_IDLE_NS;
+}
+
 /* Not so often that a fleet that fails is asked all the time. */
-static int64_t next_question_ns(const struct npm_host *h)
+static int64_t next_question_ns(const struct npm_group *g, const struct npm_host *h)
 {
     return is_busy(h)    ? NPM_STATUS_BUSY_NS
            : h->fault[0] ? NPM_STATUS_BUSY_NS * FAULT_QUESTIONS
-                         : NPM_STATUS_IDLE_NS;
+                         : idle_question_ns(g);
 }
 
 static void note_fault(struct npm_group *g, struct npm_host *h, const char *fault)
@@ -50,13 +55,13 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
     if (e->kind == NPM_SILENT) {
         h->silent_ns = h->silent_ns ? h->silent_ns : now_ns;
         h->status_ns = now_ns + (is_busy(h) || h->state == NPM_ACTIVE ? NPM_STATUS_BUSY_NS
-                                                                     : NPM_STATUS_IDLE_NS);
+                                                                     : idle_question_ns(g));
         return;
     }
     h->silent_ns = 0;
     note_fault(g, h, e->fault);
     if (e->mute) {
-        h->status_ns = now_ns + next_question_ns(h);
+        h->status_ns = now_ns + next_question_ns(g, h);
         return;
     }
     h->active = e->active;
@@ -77,7 +82,7 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
         host_set_state(g, h, NPM_DRAINING, now_ns);
         note(g, NPM_NOTE_DRAINING, h->id, h->active);
     }
-    h->status_ns = now_ns + next_question_ns(h);
+    h->status_ns = now_ns + next_question_ns(g, h);
 }
 
 /* Hosts that fail within one pause came together and fail together: they are one failure. */
@@ -281,7 +286,7 @@ void npm_unasked(struct npm_group *g, const char *id, int64_t now_ns)
     if (h && h->status_under_way) {
         host_look(g, h);
         h->status_under_way = false;
-        h->status_ns = now_ns + next_question_ns(h);
+        h->status_ns = now_ns + next_question_ns(g, h);
     }
 }
 

@@ -76,6 +76,7 @@ struct npm_options {
     int64_t backoff_max_ns;
     int64_t loss_brake_ns;
     int64_t silent_max_ns;  /* an active host that does not answer for so long is replaced */
+    int64_t status_idle_ns; /* 0: NPM_STATUS_IDLE_NS; short simulated worlds ask more often */
     int64_t stillborn_max_ns; /* a host that goes so soon after its first answer never lived */
     int64_t stillborn_backoff_min_ns; /* nothing is asked for after a stillborn host */
     int64_t stillborn_backoff_max_ns;

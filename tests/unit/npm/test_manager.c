@@ -398,6 +398,7 @@ START_TEST(test_defaults_are_those_of_the_rows)
     memset(&o, 0xff, sizeof(o));
     o.predict = NULL;
     o.predict_ud = NULL;
+    o.status_idle_ns = 0;
     opt_defaults(&npm_opt_table, &o);
     ck_assert_mem_eq(&o, &init, sizeof(o));
 }
