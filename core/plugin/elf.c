@@ -671,9 +671,10 @@ static int check_libraries(struct elf *e)
     int r = 0;
 
     for (uint32_t i = 0; i < e->n_dyn; i++) {
-        const char *name = e->strings + e->dyn[i].d_un.d_val;
+        const Elf64_Dyn *d = &e->dyn[i];
+        const char *name = d->d_tag == DT_NEEDED ? e->strings + d->d_un.d_val : NULL;
 
-        if (e->dyn[i].d_tag == DT_NEEDED && !is_allowed(e->c->host, name)) {
+        if (name && !is_allowed(e->c->host, name)) {
             r = plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
                                "needs library %s; expected the C library, libstdc++, libcrypto, "
                                "libjansson, or a name in plugins.libraries",
