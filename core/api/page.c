@@ -63,6 +63,7 @@ static char *decode64(struct arena *arena, const char *text, size_t *ret_len)
     }
     *ret_len = (size_t)EVP_DecodeBlock((unsigned char *)to, (unsigned char *)padded,
                                        (int)(len + pad)) - pad;
+    to[*ret_len] = '\0'; /* bits of the last digit that are of no byte may be anything */
     return to;
 }
 

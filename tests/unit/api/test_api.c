@@ -281,6 +281,7 @@ START_TEST(odd_queries_are_survived)
         { "/v2/apps?cursor=A", 400 },
         { "/v2/apps?cursor=AA==", 400 },
         { "/v2/apps?cursor=AA", 200 },
+        { "/v2/apps?cursor=YWG", 200 }, /* the last digit has bits of no byte */
         { "/v2/apps?cursor=AAAA", 200 },
         { "/v2/apps?cursor=_w", 400 },
         { "/v2/apps?cursor=____", 400 },

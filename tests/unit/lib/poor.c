@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static unsigned left; /* allocations until one fails; 0: none does */
-static bool failed;
+/* Tests have threads, too. */
+static atomic_uint left; /* allocations until one fails; 0: none does */
+static atomic_bool failed;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -23,9 +25,12 @@ int __wrap___asprintf_chk(char **ret, int flag, const char *fmt, ...)
 
 static bool ends_here(void)
 {
-    bool now = left == 1;
+    unsigned n = left;
+    bool now;
 
-    left -= left > 0;
+    while (n > 0 && !atomic_compare_exchange_weak(&left, &n, n - 1)) {
+    }
+    now = n == 1;
     if (now) {
         failed = true;
         errno = ENOMEM;
