@@ -4,10 +4,10 @@
  * Loaded values are fresh for ttl_ns and loaded again in the last part of it, once; whoever asks
  * meanwhile gets the value that is there. Past its time everyone waits for the load, single flight,
  * but no longer than PATIENCE_NS after it began: then the old value serves, up to stale_ns. When a
- * load failed it serves at once. Where no old value may serve and the load has no place
- * (lookups.h), nobody waits longer than LOOKUPS_WAIT_NS for it. "Not there" is believed for
- * MISSING_TTL_NS. Of entries without a function, which strangers make up, the last STRANGERS_MAX
- * are kept. */
+ * load failed it serves at once, until the API node tells of a change. Where no old value may serve
+ * and the load has no place (lookups.h), nobody waits longer than LOOKUPS_WAIT_NS for it. "Not
+ * there" is believed for MISSING_TTL_NS. Of entries without a function, which strangers make up,
+ * the last STRANGERS_MAX are kept. */
 #include <lb/catalog.h>
 #include <lb/catalog_changes.h>
 #include <lb/lookups.h>

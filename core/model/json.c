@@ -318,7 +318,7 @@ static int slow_string(struct jr *r, const char *start, const char **ret)
             room++;
         }
     }
-    to = arena_alloc(r->arena, room + 1); /* the text keeps its lines for jr_where() */
+    to = arena_alloc(r->arena, room + 1); /* the text keeps its lines for jr_error() */
     if (!to) {
         return no_memory(r);
     }

@@ -10,6 +10,9 @@
  *   inherit.c  listening sockets that a service manager holds
  *   addr.c   addresses as text
  *   visitors.c  connections of a port, by address
+ *   port_counts.c  what comes to a port, for operators
+ *   network.c ranges of addresses
+ *   home.c   whether a URL leads to this machine
  *   origin.c by which interface a connection came
  *
  * A stream's ways to be told about: events of its socket, and the task `later` for what epoll does

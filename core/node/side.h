@@ -2,10 +2,11 @@
  *
  *   open ──▶ prepare ──▶ serve ──▶ begin ──▶ apply, at each reload ──▶ drain ──▶ close
  *
- * A type of node (config/config.h) has one side or several: `full` is the load balancer and the
- * runner. The other files of core/node walk the sides of their node and never ask which ones they
- * are: all that is peculiar to a side stands in its side_<name>.c. A new side is that file and
- * its row in CONFIG_SIDES (config/config.h); a new type of node is a row in config/types.c.
+ * A type of node (config/config.h) has one side or several: `full` is the load balancer, the runner
+ * and the API. The other files of core/node walk the sides of their node and never ask which ones
+ * they are: all that is peculiar to a side stands in its side_<name>.c. A new side is that file,
+ * one of the same name in core/config, and its row in CONFIG_SIDES (config/config.h); a new type of
+ * node is a row in config/types.c.
  *
  * enum config_side is the way of a call. What is behind must be there first: open, serve and apply
  * go against that way; drain, close and what is shown go along it, each when the one before is

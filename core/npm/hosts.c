@@ -9,7 +9,7 @@ static bool may_stay(const struct npm_host *h)
     return h->state == NPM_REMOVING && h->emptied && !h->ordered;
 }
 
-#define FAULT_QUESTIONS 5 /* times status_busy, between questions to one that fails */
+#define FAULT_QUESTIONS 5 /* times NPM_STATUS_BUSY_NS, between questions to one that fails */
 
 /* What happens next to it depends on its answer. */
 static bool is_busy(const struct npm_host *h)

@@ -1,5 +1,6 @@
-/* The life of a connection, which is the same for each transport: it is begun, ready, left or
- * drained, and dead; it looks at its peer's silence, and counts what a peer must not do too often.
+/* The life of connections (life.c) and of their streams (stream.c), which is the same for each
+ * transport. A connection is begun, ready, left or drained, and dead; it looks at its peer's
+ * silence, and counts what a peer must not do too often.
  * A transport's connection begins with a struct rpc_conn and has what its library does differently
  * in a struct rpc_life_ops; a stream of it with a struct rpc_stream and a struct rpc_stream_ops.
  * Everything is [loop].

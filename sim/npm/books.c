@@ -1,5 +1,5 @@
 /* Books: what the manager must know, reckoned a second time from the events alone, and the safety
- * invariants S1 to S14 after every step (docs/npm-model.md says what each means here). */
+ * invariants S1 to S18 after every step (docs/npm-model.md says what each means here). */
 #include "books.h"
 
 #include <npm/npm_int.h>

@@ -14,7 +14,7 @@
 
 #include <npm/npm.h>
 
-#define ASK_TIMEOUT_NS (2 * S) /* of a question to a runner, as core/node/side_npm.c */
+#define ASK_TIMEOUT_NS (2 * S) /* of a question to a runner, as poolserver/asker.h */
 #define LEG_MAX_NS (5 * MS) /* of a message, without faults */
 #define CPLANE_TIMEOUT_NS (30 * S)
 #define CALL_MAX_NS (300 * S) /* longest function timeout */

@@ -1,4 +1,5 @@
-/* A load balancer: core/lb, core/place, a placer and pool-static, all real, on its own host. */
+/* A load balancer: core/lb with its catalogue, core/place, a placer, pool-static or pool-npm, all
+ * real, on its own host. */
 #include "api_node.h"
 #include "front.h"
 #include "plugins.h"

@@ -1,5 +1,5 @@
 /* Way: packets from one node to another, in their order, later or not at all; what pool_net.c and
- * ask_net.c share, who stand for core/rpc's raw calls. */
+ * ask_net.c, who stand for core/rpc's raw calls, share with api_net.c. */
 #ifndef FND_SIM_WAY_H
 #define FND_SIM_WAY_H
 

@@ -1,6 +1,6 @@
 /* World: real load balancers and real runners, each on a simulated host of its own, joined by a
  * simulated network, with clients in front and container engines behind; in managed worlds with a
- * real node pool manager before a simulated cloud.
+ * real node pool manager before a simulated cloud, in others with a real API node.
  *
  * Every node has its own struct sim: clock, timers, lanes. The world always steps the one whose
  * next event is due first, so that one seed gives one run. A node is entered by its own timers

@@ -51,7 +51,8 @@ START_TEST(a_manager_that_stands_by_adds_and_removes_nothing)
 }
 END_TEST
 
-/* M4: asked capacity that never comes is asked again, at most expired_max times at full speed. */
+/* M4: asked capacity that never comes is asked again, at most NPM_EXPIRED_MAX times at full
+ * speed. */
 START_TEST(a_request_that_brings_nothing_expires)
 {
     cloud.lost = true;
