@@ -21,7 +21,7 @@
 #define API_INSTANCE_LABEL "io.fnd.instance"
 #define API_FN_LABEL       "io.fnd.fn_id"
 #define API_APP_LABEL      "io.fnd.app_id"
-#define API_LOCK_LABEL     "io.fnd.lock" /* lock.c */
+#define API_LOCK_LABEL     "io.fnd.lock" /* runner_lock.c */
 
 #define API_NAME_MAX      64
 #define API_ID_MAX        64
