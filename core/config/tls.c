@@ -40,8 +40,10 @@ const struct config_tls *config_tls_find(const struct config *c, const char *nam
 
 struct config_tls *config_tls_copy(const struct config_tls *c, struct arena *a)
 {
-    struct config_tls *to = arena_alloc(a, sizeof(*to));
+    struct config_tls *to;
 
+    a->failed = false; /* what found no memory before is no matter of this copy */
+    to = arena_alloc(a, sizeof(*to));
     if (to) {
         *to = *c;
         to->node = NULL;

@@ -403,7 +403,7 @@ static void look_thread(struct thread_state *s)
     s->flush = look_flush();
     s->rounding = fegetround();
     s->traps = fegetexcept();
-    sigemptyset(&s->mask); /* all of it: it is compared by bytes */
+    memset(&s->mask, 0, sizeof(s->mask)); /* compared by bytes, of which the kernel has the first */
     pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
     snprintf(s->locale, sizeof(s->locale), "%s", setlocale(LC_ALL, NULL));
     s->own_locale = uselocale((locale_t)0);

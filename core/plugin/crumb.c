@@ -7,14 +7,16 @@
 #define TICKS_SURELY_SHORT 100000u /* 20 us even at 5 GHz */
 #define LOG_INTERVAL_NS    (60 * ENV_S)
 
-/* A call of ticks: so long until now, or so long ago. */
+/* A call of ticks: so long until now, or so long ago; 0: neither. */
 static void describe(const struct plugin_host *h, const struct plugin_health *hl,
                      const char *method, uint64_t since, struct plugin_busy *ret)
 {
     uint64_t now = plugin_ticks();
 
     *ret = (struct plugin_busy){ .name = hl->name, .kind = hl->kind, .method = method };
-    ret->for_ns = now > since ? (int64_t)((double)(now - since) * plugin_tick_ns(h, now)) : 0;
+    if (since && now > since) {
+        ret->for_ns = (int64_t)((double)(now - since) * plugin_tick_ns(h, since));
+    }
 }
 
 bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret)
@@ -103,8 +105,7 @@ void plugin_last_forget(const struct plugin_host *h)
 bool plugin_last_call(struct plugin_busy *ret)
 {
     if (last_health) {
-        describe(last_host, last_health, entered_last.method, left_ticks ? left_ticks : UINT64_MAX,
-                 ret);
+        describe(last_host, last_health, entered_last.method, left_ticks, ret);
     }
     return last_health != NULL;
 }

@@ -163,6 +163,9 @@ static int check_tables(struct elf *e)
     if (h->e_shoff != 0 && h->e_shentsize != sizeof(Elf64_Shdr)) {
         return elf_damaged(e, "its header gives wrong entry sizes");
     }
+    if (!e->sh && inside(h->e_shoff, sections_len, e->size)) {
+        return elf_damaged(e, "its section headers lie at an odd address");
+    }
     if (!e->sh) {
         return elf_beyond(e, "end of the section headers", h->e_shoff + sections_len, e->size);
     }

@@ -205,7 +205,8 @@ static void put_plugin(void)
         put_last();
         return;
     }
-    PUT("  plugin: ", plugin_name(c->plugin), " (", plugin_factory(c->plugin)->kind, "/",
+    crash_put("  plugin: "); /* first: what is asked of a damaged plugin may crash, too */
+    PUT(plugin_name(c->plugin), " (", plugin_factory(c->plugin)->kind, "/",
         plugin_factory(c->plugin)->name, " ", plugin_version(c->plugin), "), in ", c->method,
         "() [", context_word(c->context), "]",
         c->host_call ? ", which was inside the host's " : "", c->host_call, "\n");
@@ -267,8 +268,8 @@ static void put_whose(void)
     } else if (!c) {
         crash_put("not in a plugin");
     } else {
-        PUT(c->host_call ? "in the host, on behalf of " : "in ", "plugin ", plugin_name(c->plugin),
-            ", ", c->method, "()");
+        crash_put(c->host_call ? "in the host, on behalf of plugin " : "in plugin ");
+        PUT(plugin_name(c->plugin), ", ", c->method, "()");
     }
 }
 

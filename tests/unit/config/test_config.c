@@ -1,6 +1,7 @@
 /* The node's configuration: wrong files and variables get their sentences, variables of Go Fn give
  * the node that fnserver would start, the files in etc/ load. FND_ROOT is the source tree. */
 #include <api/api.h>
+#include <base/arena.h>
 #include <check.h>
 #include <config/config.h>
 #include <http/fnsock.h>
@@ -796,6 +797,24 @@ START_TEST(test_certificate_variables_turn_tls_on)
 }
 END_TEST
 
+/* All copies of a node's life have one arena. */
+START_TEST(test_a_want_of_memory_ends_one_copy)
+{
+    const char *peers[] = { "a", "b" };
+    struct config_tls tls = { .name = "nodes", .ca = "/ca", .peers = { peers, 2 } };
+    struct config_tls *copy;
+    struct arena a;
+
+    arena_init(&a, 4096);
+    a.failed = true;
+    copy = config_tls_copy(&tls, &a);
+    ck_assert_ptr_nonnull(copy);
+    ck_assert_str_eq(copy->ca, "/ca");
+    ck_assert_str_eq(copy->peers.items[1], "b");
+    arena_finish(&a);
+}
+END_TEST
+
 static TCase *tcase(const char *name)
 {
     TCase *t = tcase_create(name);
@@ -834,6 +853,7 @@ int main(void)
     tcase_add_test(t, test_variables_win_over_the_file);
     tcase_add_test(t, test_values_from_files);
     tcase_add_test(t, test_certificate_variables_turn_tls_on);
+    tcase_add_test(t, test_a_want_of_memory_ends_one_copy);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

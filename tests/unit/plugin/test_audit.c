@@ -92,11 +92,36 @@ START_TEST(alarms_are_counted_from_0_on)
 }
 END_TEST
 
+static __attribute__((noinline)) void leave_bytes_on_the_stack(void)
+{
+    volatile unsigned char bytes[4096];
+
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = 0xff;
+    }
+}
+
+/* Of the bytes of a mask the kernel writes the first eight; the others were those of the stack. */
+START_TEST(a_mask_that_nobody_changed_is_no_alarm)
+{
+    struct plugin_host *h = plugin_host_create(fake_env());
+    struct plugin_audit *a = plugin_audit_create(h, &(struct plugin_own){ .threads = 0 }, 16);
+
+    ck_assert_ptr_nonnull(a);
+    leave_bytes_on_the_stack();
+    plugin_audit_thread(a);
+    ck_assert(is_on_page("fn_plugin_audit_alarms{what=\"signal-mask\"} 0\n"));
+    plugin_audit_destroy(a);
+    plugin_host_destroy(h);
+}
+END_TEST
+
 TCase *audit_tests(void)
 {
     TCase *t = tcase_create("audit");
 
     tcase_add_test(t, the_threads_of_the_hosts_lanes_are_no_alarm);
     tcase_add_test(t, alarms_are_counted_from_0_on);
+    tcase_add_test(t, a_mask_that_nobody_changed_is_no_alarm);
     return t;
 }
