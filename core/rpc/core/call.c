@@ -62,9 +62,10 @@ static void drop_messages(struct rpc_stream *base)
     }
 }
 
+/* NULL: it has none, or none any more. */
 static struct core_conn *core_call_conn(const struct core_stream *st)
 {
-    return core_conn_of(st->base.conn);
+    return st->base.conn ? core_conn_of(st->base.conn) : NULL;
 }
 
 static bool core_call_is_used(const struct rpc_stream *base)

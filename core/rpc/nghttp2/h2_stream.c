@@ -30,9 +30,10 @@ static void keep_none(struct rpc_stream *base)
     buf_finish(&st->in);
 }
 
+/* NULL: it has none, or none any more. */
 static struct h2_conn *h2_conn_of(const struct h2_stream *st)
 {
-    return conn_of(st->base.conn);
+    return st->base.conn ? conn_of(st->base.conn) : NULL;
 }
 
 static bool is_live(const struct h2_stream *st)
