@@ -350,8 +350,10 @@ struct metric *metric_simple(const char *name, enum metric_kind kind, const char
 void metric_each(const struct metric_def *def, const char *const *values, uint32_t n,
                  struct metric **ret)
 {
+    struct metric_family *family = metric_declare(def);
+
     for (uint32_t i = 0; i < n; i++) {
-        ret[i] = metric_series(metric_declare(def), &values[i]);
+        ret[i] = metric_series(family, &values[i]);
     }
 }
 

@@ -522,29 +522,35 @@ bool conf_same(const struct conf_values *a, const struct conf_values *b)
     return same;
 }
 
-static void copy_list(const struct fn_opt *o, void *to, struct arena *a)
+static bool copy_list(const struct fn_opt *o, void *to, struct arena *a)
 {
     struct fn_strlist list = list_in(o, to);
     const char **items = arena_alloc(a, (list.n + 1) * sizeof(*items));
+    bool whole = items != NULL;
 
     for (uint64_t i = 0; items && i < list.n; i++) {
         items[i] = arena_strdup(a, list.items[i]);
+        whole &= items[i] != NULL;
     }
     list.items = items;
     memcpy((char *)to + o->offset, &list, sizeof(list));
+    return whole;
 }
 
 bool opt_copy(const struct fn_opt *rows, void *to, struct arena *a)
 {
+    bool whole = true;
+
     for (const struct fn_opt *o = rows; o->key; o++) {
         const char *text = conf_is_text(o) ? text_in(o, to) : NULL;
 
         if (o->type == FN_OPT_STRLIST) {
-            copy_list(o, to, a);
+            whole &= copy_list(o, to, a);
         } else if (text) {
             text = arena_strdup(a, text);
             memcpy((char *)to + o->offset, &text, sizeof(text));
+            whole &= text != NULL;
         }
     }
-    return !a->failed;
+    return whole;
 }

@@ -24,11 +24,13 @@ static void set_placers(struct config *c)
     }
 }
 
-static void check_fallback(struct config *c, struct conf_problems *p)
+/* Fallback and shadow placers beside those that decide. */
+static void check_placer(const struct config *c, const struct config_plugin *placer,
+                         struct conf_problems *p)
 {
-    for (uint32_t i = 0; c->fallback.use && i < c->placers.n; i++) {
-        if (strcmp(c->placers.items[i].name, c->fallback.name) == 0) {
-            config_plugin_twice(&c->fallback, &c->placers.items[i], p);
+    for (uint32_t i = 0; placer->use && i < c->placers.n; i++) {
+        if (strcmp(c->placers.items[i].name, placer->name) == 0) {
+            config_plugin_twice(placer, &c->placers.items[i], p);
         }
     }
 }
@@ -84,22 +86,13 @@ static void set_pool(struct config *c, struct conf_problems *p)
     c->pool.incomplete = !given && !c->pool.overrides[0].key;
 }
 
-static void check_shadow(const struct config *c, struct conf_problems *p)
-{
-    for (uint32_t i = 0; i < c->shadow.n; i++) {
-        for (uint32_t k = 0; k < c->placers.n; k++) {
-            if (strcmp(c->shadow.items[i].name, c->placers.items[k].name) == 0) {
-                config_plugin_twice(&c->shadow.items[i], &c->placers.items[k], p);
-            }
-        }
-    }
-}
-
 static void lb_plugins(struct config *c, struct conf_problems *p)
 {
     set_placers(c);
-    check_fallback(c, p);
-    check_shadow(c, p);
+    check_placer(c, &c->fallback, p);
+    for (uint32_t i = 0; i < c->shadow.n; i++) {
+        check_placer(c, &c->shadow.items[i], p);
+    }
     set_pool(c, p);
 }
 

@@ -40,16 +40,14 @@ const struct config_tls *config_tls_find(const struct config *c, const char *nam
 
 struct config_tls *config_tls_copy(const struct config_tls *c, struct arena *a)
 {
-    struct config_tls *to;
+    struct config_tls *to = arena_alloc(a, sizeof(*to));
 
-    a->failed = false; /* what found no memory before is no matter of this copy */
-    to = arena_alloc(a, sizeof(*to));
     if (to) {
         *to = *c;
         to->node = NULL;
         to->name = arena_strdup(a, c->name);
     }
-    return to && opt_copy(config_tls_opts, to, a) ? to : NULL;
+    return to && to->name && opt_copy(config_tls_opts, to, a) ? to : NULL;
 }
 
 /* The option whose file a sentence "path: ..." is about. */

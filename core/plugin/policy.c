@@ -65,7 +65,7 @@ int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy
     }
     arena_init(&texts, 0);
     copy.probe = policy->probe ? arena_strdup(&texts, policy->probe) : NULL;
-    if (!opt_copy(policy_rows, &copy, &texts)) {
+    if ((policy->probe && !copy.probe) || !opt_copy(policy_rows, &copy, &texts)) {
         arena_finish(&texts);
         plugin_keys_free(keys, policy->keys.n);
         return err_set(reterr, FN_E_EXHAUSTED, "no memory for the rules of plugins");

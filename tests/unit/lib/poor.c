@@ -58,13 +58,21 @@ char *__wrap_strdup(const char *s)
     return ends_here() ? NULL : __real_strdup(s);
 }
 
+static int poor_print(char **ret, const char *fmt, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+static int poor_print(char **ret, const char *fmt, va_list args)
+{
+    return ends_here() ? -1 : vasprintf(ret, fmt, args);
+}
+
 int __wrap_asprintf(char **ret, const char *fmt, ...)
 {
     va_list args;
     int len;
 
     va_start(args, fmt);
-    len = ends_here() ? -1 : vasprintf(ret, fmt, args);
+    len = poor_print(ret, fmt, args);
     va_end(args);
     return len;
 }
@@ -77,7 +85,7 @@ int __wrap___asprintf_chk(char **ret, int flag, const char *fmt, ...)
 
     (void)flag;
     va_start(args, fmt);
-    len = ends_here() ? -1 : vasprintf(ret, fmt, args);
+    len = poor_print(ret, fmt, args);
     va_end(args);
     return len;
 }
