@@ -1,6 +1,6 @@
-/* Virtual time: a heap of timers, a queue of tasks, one clock that moves between callbacks.
+/* Virtual time: timers, a queue of tasks, one clock that moves between callbacks.
  *
- * A timer's place in the heap is (when it fires, tie). `when` is the asked time, made later by what
+ * A timer's place among them is (when it fires, tie). `when` is the asked time, made later by what
  * the seed says; `tie` is a counter, or chance where equal deadlines are shuffled. Both are decided
  * when the timer is set, so that order depends on nothing but the order of calls. */
 #include <sim/sim_int.h>
@@ -10,9 +10,6 @@
 
 #define START_NOW_NS  (1000 * ENV_S)
 #define START_WALL_NS 1795234644501000000LL
-/* Children of a heap's node: half the levels of a binary heap, and each level moved writes into the
- * timer, which is cold. */
-#define WAYS 4
 
 static struct sim *of(struct env *e)
 {
@@ -88,78 +85,23 @@ struct sim_nasty sim_nasty_from_seed(uint64_t seed)
 
 /* ---- timers ---------------------------------------------------------------------------------- */
 
-static inline bool before(const struct sim_due *a, const struct sim_due *b)
-{
-    return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->tie < b->tie);
-}
-
-static inline void put(struct sim *s, size_t i, struct sim_due d)
-{
-    s->due[i] = d;
-    d.timer->heap_slot = i + 1;
-}
-
-static void sift_up(struct sim *s, size_t i, struct sim_due d)
-{
-    while (i > 0 && before(&d, &s->due[(i - 1) / WAYS])) {
-        put(s, i, s->due[(i - 1) / WAYS]);
-        i = (i - 1) / WAYS;
-    }
-    put(s, i, d);
-}
-
-static void sift_down(struct sim *s, size_t i, struct sim_due d)
-{
-    size_t child;
-
-    while ((child = WAYS * i + 1) < s->n_due) {
-        size_t end = child + WAYS < s->n_due ? child + WAYS : s->n_due;
-        size_t first = child;
-
-        while (++child < end) {
-            first = before(&s->due[child], &s->due[first]) ? child : first;
-        }
-        if (!before(&s->due[first], &d)) {
-            break;
-        }
-        put(s, i, s->due[first]);
-        i = first;
-    }
-    put(s, i, d);
-}
-
 static void timer_clear(struct env *e, struct env_timer *t)
 {
-    struct sim *s = of(e);
-    size_t i = t->heap_slot;
-    struct sim_due last;
-
-    if (!i--) {
-        return;
-    }
-    assert(s->due[i].timer == t);
-    t->heap_slot = 0;
-    last = s->due[--s->n_due];
-    if (last.timer == t) {
-        return;
-    }
-    if (i > 0 && before(&last, &s->due[(i - 1) / WAYS])) {
-        sift_up(s, i, last);
-    } else {
-        sift_down(s, i, last);
-    }
+    timers_clear(&of(e)->timers, t);
 }
 
 static void insert(struct sim *s, struct env_timer *t, int64_t fire_ns, uint64_t tie)
 {
+    bool room;
+
     assert(t->cb);
-    timer_clear(&s->env, t);
-    if (s->n_due == s->cap_due) {
-        s->cap_due *= 2;
-        s->due = sim_resize(s->due, s->cap_due * sizeof(*s->due));
+    sim_outside_begin();
+    room = timers_make_room(&s->timers);
+    sim_outside_end();
+    if (!room) {
+        abort();
     }
-    t->seq = tie;
-    sift_up(s, s->n_due++, (struct sim_due){ fire_ns, tie, t });
+    timers_set(&s->timers, t, fire_ns, tie);
 }
 
 void sim_at(struct sim *s, struct env_timer *t, int64_t at_ns)
@@ -286,7 +228,7 @@ void sim_set_wall(struct sim *s, int64_t by_ns)
 static void fire(struct sim *s)
 {
     const struct sim_nasty *n = &s->nasty;
-    struct sim_due d = s->due[0];
+    struct timer_due d = *timers_first(&s->timers);
 
     timer_clear(&s->env, d.timer);
     move_clock(s, d.at_ns);
@@ -306,7 +248,7 @@ bool sim_step(struct sim *s)
 
     assert(!s->running);
     sim_settle(s);
-    if (s->n_due == 0) {
+    if (!timers_first(&s->timers)) {
         return tasks;
     }
     fire(s);
@@ -315,8 +257,10 @@ bool sim_step(struct sim *s)
 
 void sim_run_until(struct sim *s, int64_t at_ns)
 {
+    const struct timer_due *first;
+
     sim_settle(s);
-    while (s->n_due > 0 && s->due[0].at_ns <= at_ns) {
+    while ((first = timers_first(&s->timers)) && first->at_ns <= at_ns) {
         fire(s);
     }
     move_clock(s, at_ns);
@@ -336,7 +280,9 @@ bool sim_run(struct sim *s, uint64_t events)
 
 int64_t sim_due_ns(const struct sim *s)
 {
-    return !TAILQ_EMPTY(&s->tasks) ? s->now_ns : s->n_due > 0 ? s->due[0].at_ns : INT64_MAX;
+    const struct timer_due *first = timers_first(&s->timers);
+
+    return !TAILQ_EMPTY(&s->tasks) ? s->now_ns : first ? first->at_ns : INT64_MAX;
 }
 
 int64_t sim_now_ns(const struct sim *s)
@@ -366,14 +312,11 @@ struct sim *sim_create(const struct sim_options *o)
     s->core_rng = sim_rng_make(o->seed, 2);
     s->sched_rng = sim_rng_make(o->seed, 3);
     s->hash = o->seed;
-    s->cap_due = 64;
-    s->due = calloc(s->cap_due, sizeof(*s->due));
     TAILQ_INIT(&s->tasks);
     LIST_INIT(&s->fibres);
     LIST_INIT(&s->spare);
     sim_lanes_init(s);
-    if (!s->due || sim_script_init(s) < 0) {
-        free(s->due);
+    if (sim_script_init(s) < 0) {
         free(s);
         return NULL;
     }
@@ -388,6 +331,6 @@ void sim_destroy(struct sim *s)
     sim_script_finish(s);
     fibres_destroy(s);
     sim_lanes_finish(s);
-    free(s->due);
+    timers_finish(&s->timers);
     free(s);
 }

@@ -5,6 +5,7 @@
 #include <sim/sim.h>
 
 #include <base/buf.h>
+#include <base/timers.h>
 #include <sys/queue.h>
 
 /* First argument of sim_record() for the simulated host's own events; models begin at 100. */
@@ -16,12 +17,6 @@ enum sim_what {
     SIM_OP_START,
     SIM_OP_END,
     SIM_ASKED,
-};
-
-struct sim_due {
-    int64_t at_ns;
-    uint64_t tie;
-    struct env_timer *timer;
 };
 
 struct fibre;
@@ -50,8 +45,7 @@ struct sim {
     void (*still)(void *ud);
     void *still_ud;
     uint64_t tie;
-    struct sim_due *due; /* a heap, env.c; heap_slot = index + 1 */
-    size_t n_due, cap_due;
+    struct timers timers;
     TAILQ_HEAD(, env_task) tasks;
     struct sim_lane lanes[ENV_LANES_N];
     LIST_HEAD(, fn_op) ops;    /* started, not ended */

@@ -17,8 +17,7 @@ struct env;
 struct env_timer {
     void (*cb)(struct env_timer *t);
     int64_t at_ns;
-    uint64_t seq;
-    size_t heap_slot; /* 0 = not set, else index + 1 */
+    size_t heap_slot; /* in timers.h; 0 = not set, else index + 1 */
 };
 
 /* Intrusive "run soon, from the loop, not from inside this call"; zeroed = not queued. */

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <base/log.h>
+#include <base/timers.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -51,9 +52,8 @@ struct loop {
     int64_t sleeping_until_ns;
     bool in_timers;
 
-    struct env_timer **heap;
-    size_t heap_n, heap_cap;
-    uint64_t timer_seq;
+    struct timers timers;
+    uint64_t timer_seq; /* equal deadlines fire in the order in which they were set */
 
     TAILQ_HEAD(, env_task) tasks;
 
@@ -110,56 +110,7 @@ static struct loop *loop_of(struct env *e)
     return container_of(e, struct loop, env);
 }
 
-/* ---- timers: a binary heap by (at_ns, seq) -------------------------------------------------- */
-
-static bool earlier(const struct env_timer *a, const struct env_timer *b)
-{
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq;
-}
-
-static void heap_put(struct loop *l, size_t i, struct env_timer *t)
-{
-    l->heap[i] = t;
-    t->heap_slot = i + 1;
-}
-
-static void heap_up(struct loop *l, size_t i, struct env_timer *t)
-{
-    while (i > 0 && earlier(t, l->heap[(i - 1) / 2])) {
-        heap_put(l, i, l->heap[(i - 1) / 2]);
-        i = (i - 1) / 2;
-    }
-    heap_put(l, i, t);
-}
-
-static void heap_down(struct loop *l, size_t i, struct env_timer *t)
-{
-    for (;;) {
-        size_t child = 2 * i + 1;
-
-        if (child >= l->heap_n) {
-            break;
-        }
-        if (child + 1 < l->heap_n && earlier(l->heap[child + 1], l->heap[child])) {
-            child++;
-        }
-        if (!earlier(l->heap[child], t)) {
-            break;
-        }
-        heap_put(l, i, l->heap[child]);
-        i = child;
-    }
-    heap_put(l, i, t);
-}
-
-static void heap_move(struct loop *l, size_t i, struct env_timer *t)
-{
-    if (i > 0 && earlier(t, l->heap[(i - 1) / 2])) {
-        heap_up(l, i, t);
-    } else {
-        heap_down(l, i, t);
-    }
-}
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static void kick(struct loop *l)
 {
@@ -169,26 +120,6 @@ static void kick(struct loop *l)
     } /* EAGAIN: already kicked 2^64 times */
 }
 
-#define TIMERS_FIRST 256 /* room that a loop begins with */
-
-/* While a quarter is left, so that one moment without memory does no harm. */
-static void heap_make_room(struct loop *l)
-{
-    size_t cap = l->heap_cap * 2;
-    struct env_timer **heap;
-
-    if (l->heap_cap - l->heap_n > l->heap_cap / 4) {
-        return;
-    }
-    heap = realloc(l->heap, cap * sizeof(*heap));
-    if (heap) {
-        l->heap = heap;
-        l->heap_cap = cap;
-    } else if (l->heap_n == l->heap_cap) {
-        abort(); /* a lost timer is a lost call */
-    }
-}
-
 static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 {
     struct loop *l = loop_of(e);
@@ -196,14 +127,11 @@ static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
     if (l->in_timers && at_ns <= l->now_ns) {
         at_ns = l->now_ns + 1;
     }
-    t->at_ns = at_ns;
-    t->seq = ++l->timer_seq;
-    if (t->heap_slot) {
-        heap_move(l, t->heap_slot - 1, t);
-    } else {
-        heap_make_room(l);
-        heap_up(l, l->heap_n++, t);
+    if (!env_timer_is_set(t) && !timers_make_room(&l->timers)) {
+        abort(); /* a lost timer is a lost call */
     }
+    t->at_ns = at_ns;
+    timers_set(&l->timers, t, at_ns, ++l->timer_seq);
     if (at_ns < l->sleeping_until_ns) {
         l->sleeping_until_ns = at_ns;
         kick(l);
@@ -212,27 +140,19 @@ static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 
 static void timer_clear(struct env *e, struct env_timer *t)
 {
-    struct loop *l = loop_of(e);
-    size_t i = t->heap_slot;
-    struct env_timer *last;
-
-    if (i == 0) {
-        return;
-    }
-    t->heap_slot = 0;
-    last = l->heap[--l->heap_n];
-    if (last != t) {
-        heap_move(l, i - 1, last);
-    }
+    timers_clear(&loop_of(e)->timers, t);
 }
 
 /* Those that were due when the turn began: what they set is due in the next one. */
 static void run_timers(struct loop *l)
 {
+    const struct timer_due *first;
+
     l->in_timers = true;
-    for (int n = 0; n < TIMERS_PER_TURN_MAX && l->heap_n > 0 && l->heap[0]->at_ns <= l->now_ns;
+    for (int n = 0; n < TIMERS_PER_TURN_MAX && (first = timers_first(&l->timers)) &&
+                    first->at_ns <= l->now_ns;
          n++) {
-        struct env_timer *t = l->heap[0];
+        struct env_timer *t = first->timer;
 
         timer_clear(&l->env, t);
         loop_step(l, (const void *)(uintptr_t)t->cb);
@@ -517,9 +437,7 @@ int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_err
         r = err_set(reterr, err_from_errno(errno), "loop: %s", strerror(errno));
         goto fail;
     }
-    l->heap_cap = TIMERS_FIRST;
-    l->heap = malloc(l->heap_cap * sizeof(*l->heap));
-    if (!l->heap) {
+    if (!timers_make_room(&l->timers)) {
         r = err_set(reterr, FN_E_EXHAUSTED, "loop: out of memory");
         goto fail;
     }
@@ -552,7 +470,7 @@ void loop_destroy(struct loop *l)
         close(l->epoll_fd);
     }
     pthread_mutex_destroy(&l->lock);
-    free(l->heap);
+    timers_finish(&l->timers);
     free(l->slots);
     free(l);
 }
@@ -570,17 +488,18 @@ struct env *loop_env(struct loop *l)
 /* How long epoll may sleep; also notes it for timer_set(). */
 static struct timespec *sleep_time(struct loop *l, int64_t now_ns, struct timespec *ts)
 {
+    const struct timer_due *first = timers_first(&l->timers);
     int64_t wait_ns;
 
     if (!TAILQ_EMPTY(&l->tasks)) {
         *ts = (struct timespec){ 0, 0 };
         return ts;
     }
-    if (l->heap_n == 0) {
+    if (!first) {
         l->sleeping_until_ns = INT64_MAX;
         return NULL;
     }
-    l->sleeping_until_ns = l->heap[0]->at_ns;
+    l->sleeping_until_ns = first->at_ns;
     wait_ns = l->sleeping_until_ns > now_ns ? l->sleeping_until_ns - now_ns : 0;
     *ts = (struct timespec){ wait_ns / ENV_S, wait_ns % ENV_S };
     return ts;

@@ -2,15 +2,15 @@
 #include "contract.h"
 #include "real.h"
 
+#include <base/timers.h>
 #include <stdlib.h>
 
 #define TIMERS_MAX 20000
 #define TIMERS_AT_ONCE 100000 /* that fire in one step of a case */
 
 static int64_t now = 1000 * ENV_S;
-static struct env_timer *timers[TIMERS_MAX];
-static size_t n_timers;
-static uint64_t seq;
+static struct timers timers;
+static uint64_t tie;
 static bool late;
 
 static int64_t now_ns(struct env *e)
@@ -34,23 +34,17 @@ static uint64_t random_u64(struct env *e)
 static void timer_clear(struct env *e, struct env_timer *t)
 {
     (void)e;
-    if (t->heap_slot) {
-        timers[t->heap_slot - 1] = timers[--n_timers];
-        timers[t->heap_slot - 1]->heap_slot = t->heap_slot;
-        t->heap_slot = 0;
-    }
+    timers_clear(&timers, t);
 }
 
 static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 {
-    timer_clear(e, t);
-    if (n_timers == TIMERS_MAX) {
+    (void)e;
+    if (timers.n == TIMERS_MAX || !timers_make_room(&timers)) {
         abort();
     }
     t->at_ns = at_ns;
-    t->seq = ++seq;
-    timers[n_timers] = t;
-    t->heap_slot = ++n_timers;
+    timers_set(&timers, t, at_ns, ++tie);
 }
 
 static void no_task(struct env *e, struct env_task *t)
@@ -82,11 +76,11 @@ struct env clock_env = {now_ns,  wall_ns, random_u64, timer_set, timer_clear, no
 
 void clock_reset(void)
 {
-    while (n_timers > 0) {
-        timer_clear(&clock_env, timers[0]);
+    while (timers_first(&timers)) {
+        timers_clear(&timers, timers_first(&timers)->timer);
     }
     now = 1000 * ENV_S;
-    seq = 0;
+    tie = 0;
     late = false;
 }
 
@@ -102,7 +96,7 @@ void clock_late(bool on)
 
 size_t clock_timers(void)
 {
-    return n_timers;
+    return timers.n;
 }
 
 void clock_jump(int64_t ns)
@@ -113,24 +107,17 @@ void clock_jump(int64_t ns)
 /* The next timer that is due by `until`: the earliest, or when late any of them. */
 static struct env_timer *due(int64_t until)
 {
-    struct env_timer *best = NULL;
-    size_t from = late && n_timers ? chance() % n_timers : 0;
-    size_t i;
+    const struct timer_due *first = timers_first(&timers);
+    size_t from;
 
-    for (i = 0; i < n_timers; i++) {
-        struct env_timer *t = timers[(from + i) % n_timers];
-
-        if (t->at_ns > until) {
-            continue;
-        }
-        if (late) {
-            return t;
-        }
-        if (!best || t->at_ns < best->at_ns || (t->at_ns == best->at_ns && t->seq < best->seq)) {
-            best = t;
-        }
+    if (!first || first->at_ns > until) {
+        return NULL;
     }
-    return best;
+    from = late ? chance() % timers.n : 0;
+    while (timers.heap[from].at_ns > until) {
+        from = (from + 1) % timers.n;
+    }
+    return timers.heap[from].timer;
 }
 
 static void advance(int64_t ns)

@@ -187,7 +187,7 @@ static void teardown(void)
 
     api_destroy(api);
     ck_assert_int_eq(gone, 1);
-    ck_assert_uint_eq(env->n_timers, 0);
+    ck_assert_uint_eq(env->timers.n, 0);
     store_close(store);
     fake_env_destroy(env);
     for (int i = 0; i < 3; i++) {

@@ -198,7 +198,7 @@ void lb_teardown(void)
     tracer_destroy(tracer);
     tracer = NULL;
     trace_options.endpoint = NULL;
-    ck_assert_uint_eq(env->n_timers, 0);
+    ck_assert_uint_eq(env->timers.n, 0);
     fake_env_destroy(env);
 }
 

@@ -97,7 +97,7 @@ static void teardown(void)
 {
     follow_destroy(follow);
     catalog_destroy(catalog);
-    ck_assert_uint_eq(env->n_timers, 0);
+    ck_assert_uint_eq(env->timers.n, 0);
     fake_env_destroy(env);
 }
 

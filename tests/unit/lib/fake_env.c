@@ -1,4 +1,4 @@
-/* A heap of timers by time and order of setting, queues of tasks and work, and a clock that only
+/* Timers by time and order of setting, queues of tasks and work, and a clock that only
  * fake_env_advance() moves. */
 #include "fake_env.h"
 
@@ -32,70 +32,18 @@ static uint64_t random_u64(struct env *e)
     return z ^ (z >> 31);
 }
 
-/* A binary heap by (at, seq), so that ten thousand timers are no burden. */
-static bool before(const struct env_timer *a, const struct env_timer *b)
-{
-    return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->seq < b->seq);
-}
-
-static void put(struct fake_env *f, size_t i, struct env_timer *t)
-{
-    f->timers[i] = t;
-    t->heap_slot = i + 1;
-}
-
-static void sift(struct fake_env *f, size_t i, struct env_timer *t)
-{
-    size_t child;
-
-    while (i > 0 && before(t, f->timers[(i - 1) / 2])) {
-        put(f, i, f->timers[(i - 1) / 2]);
-        i = (i - 1) / 2;
-    }
-    while ((child = 2 * i + 1) < f->n_timers) {
-        if (child + 1 < f->n_timers && before(f->timers[child + 1], f->timers[child])) {
-            child++;
-        }
-        if (!before(f->timers[child], t)) {
-            break;
-        }
-        put(f, i, f->timers[child]);
-        i = child;
-    }
-    put(f, i, t);
-}
-
 static void timer_clear(struct env *e, struct env_timer *t)
 {
-    struct fake_env *f = of(e);
-    size_t i = t->heap_slot;
-    struct env_timer *last;
-
-    if (!i) {
-        return;
-    }
-    assert(f->timers[i - 1] == t);
-    t->heap_slot = 0;
-    last = f->timers[--f->n_timers];
-    if (last != t) {
-        sift(f, i - 1, last);
-    }
+    timers_clear(&of(e)->timers, t);
 }
 
 static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 {
     struct fake_env *f = of(e);
 
-    assert(t->cb);
-    timer_clear(e, t);
-    if (f->n_timers == f->cap_timers) {
-        f->cap_timers = f->cap_timers ? f->cap_timers * 2 : 64;
-        f->timers = realloc(f->timers, f->cap_timers * sizeof(struct env_timer *));
-        assert(f->timers);
-    }
+    assert(t->cb && timers_make_room(&f->timers));
     t->at_ns = at_ns;
-    t->seq = ++f->seq;
-    sift(f, f->n_timers++, t);
+    timers_set(&f->timers, t, at_ns, ++f->tie);
 }
 
 static void defer(struct env *e, struct env_task *t)
@@ -157,7 +105,7 @@ struct fake_env *fake_env_create(void)
 
 void fake_env_destroy(struct fake_env *f)
 {
-    free(f->timers);
+    timers_finish(&f->timers);
     free(f);
 }
 
@@ -177,11 +125,12 @@ void fake_env_settle(struct fake_env *f)
 void fake_env_advance(struct fake_env *f, int64_t ns)
 {
     int64_t until = f->now + ns;
-    struct env_timer *t;
+    const struct timer_due *first;
 
     fake_env_settle(f);
-    while (f->n_timers > 0 && f->timers[0]->at_ns <= until) {
-        t = f->timers[0];
+    while ((first = timers_first(&f->timers)) && first->at_ns <= until) {
+        struct env_timer *t = first->timer;
+
         if (t->at_ns > f->now) {
             f->wall += t->at_ns - f->now;
             f->now = t->at_ns;

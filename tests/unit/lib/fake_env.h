@@ -4,17 +4,15 @@
 #ifndef TESTS_FAKE_ENV_H
 #define TESTS_FAKE_ENV_H
 
-#include <base/env.h>
+#include <base/timers.h>
 
 struct fake_env {
     struct env env; /* first: &f->env is handed out */
     int64_t now;
     int64_t wall;
     uint64_t random_state;
-    uint64_t seq;
-    struct env_timer **timers; /* set ones, a heap; heap_slot = index + 1 */
-    size_t n_timers;
-    size_t cap_timers;
+    uint64_t tie;
+    struct timers timers;
     TAILQ_HEAD(, env_task) tasks;
     TAILQ_HEAD(, env_work) work; /* submitted, not run */
     uint32_t n_work;

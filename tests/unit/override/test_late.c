@@ -99,7 +99,7 @@ static void setup(void)
 static void teardown(void)
 {
     chain_close(&chain);
-    ck_assert_uint_eq(env->n_timers, 0);
+    ck_assert_uint_eq(env->timers.n, 0);
     fake_env_destroy(env);
 }
 
@@ -258,7 +258,7 @@ START_TEST(two_chains_share_a_line)
     chain_retire(&chain, &next);
     ck_assert_uint_eq(chain.refs, 1);
     ck_assert_uint_eq(next.refs, 3);
-    ck_assert_uint_eq(env->n_timers, 0);
+    ck_assert_uint_eq(env->timers.n, 0);
     one_ends_at(&next, 1, 0);
     one_ends(2, 0);
     one_ends_at(&next, 3, 0);

@@ -61,7 +61,8 @@ static bool is_told(void)
  * doing. */
 START_TEST(the_threads_of_the_hosts_lanes_are_no_alarm)
 {
-    struct plugin_host *h = plugin_host_create(fake_env());
+    struct fake_env *f = fake_env_create();
+    struct plugin_host *h = plugin_host_create(&f->env);
     struct plugin_audit *a;
 
     a = plugin_audit_create(h, &(struct plugin_own){ .threads = 0 }, 16);
@@ -74,13 +75,15 @@ START_TEST(the_threads_of_the_hosts_lanes_are_no_alarm)
     threads_end();
     plugin_audit_destroy(a);
     plugin_host_destroy(h);
+    fake_env_destroy(f);
 }
 END_TEST
 
 /* increase() of a counter that appears with 1 is 0: no alert would hear of the first alarm. */
 START_TEST(alarms_are_counted_from_0_on)
 {
-    struct plugin_host *h = plugin_host_create(fake_env());
+    struct fake_env *f = fake_env_create();
+    struct plugin_host *h = plugin_host_create(&f->env);
     struct plugin_audit *a = plugin_audit_create(h, &(struct plugin_own){ .threads = 0 }, 16);
 
     ck_assert_ptr_nonnull(a);
@@ -89,6 +92,7 @@ START_TEST(alarms_are_counted_from_0_on)
     ck_assert(is_on_page("fn_plugin_audit_alarms{what=\"fork\"} 0\n"));
     plugin_audit_destroy(a);
     plugin_host_destroy(h);
+    fake_env_destroy(f);
 }
 END_TEST
 
@@ -104,7 +108,8 @@ static __attribute__((noinline)) void leave_bytes_on_the_stack(void)
 /* Of the bytes of a mask the kernel writes the first eight; the others were those of the stack. */
 START_TEST(a_mask_that_nobody_changed_is_no_alarm)
 {
-    struct plugin_host *h = plugin_host_create(fake_env());
+    struct fake_env *f = fake_env_create();
+    struct plugin_host *h = plugin_host_create(&f->env);
     struct plugin_audit *a = plugin_audit_create(h, &(struct plugin_own){ .threads = 0 }, 16);
 
     ck_assert_ptr_nonnull(a);
@@ -113,6 +118,7 @@ START_TEST(a_mask_that_nobody_changed_is_no_alarm)
     ck_assert(is_on_page("fn_plugin_audit_alarms{what=\"signal-mask\"} 0\n"));
     plugin_audit_destroy(a);
     plugin_host_destroy(h);
+    fake_env_destroy(f);
 }
 END_TEST
 

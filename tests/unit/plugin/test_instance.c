@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+static struct fake_env *fake;
 static struct plugin_host *h;
 static struct plugin *p;
 
@@ -39,8 +40,8 @@ static void setup(void)
 {
     struct fn_error e = ERR_INIT;
 
-    fake_env_reset();
-    h = plugin_host_create(fake_env());
+    fake = fake_env_create();
+    h = plugin_host_create(&fake->env);
     plugin_host_offer(h, "fn.wake", 1, 3, "the table", "the impl");
     plugin_host_offer(h, "fn.snap", 1, 0, "snap", NULL);
     p = make("good", "one", &e);
@@ -51,7 +52,8 @@ static void teardown(void)
 {
     plugin_destroy(p);
     plugin_host_destroy(h);
-    ck_assert_uint_eq(fake_env_timers(), 0);
+    ck_assert_uint_eq(fake->timers.n, 0);
+    fake_env_destroy(fake);
 }
 
 static const struct fn_host *host(void)
@@ -92,10 +94,9 @@ START_TEST(create_refused)
     plugin_destroy(p);
     p = NULL;
     plugin_host_destroy(h);
-    fake_env_reset();
-    h = plugin_host_create(fake_env());
+    h = plugin_host_create(&fake->env);
     expect_create(cases[_i].sample, cases[_i].code, cases[_i].text);
-    ck_assert_uint_eq(fake_env_timers(), 0); /* what it took was released */
+    ck_assert_uint_eq(fake->timers.n, 0); /* what it took was released */
 }
 END_TEST
 
@@ -106,7 +107,7 @@ START_TEST(create_floods)
     plugin_destroy(p);
     p = NULL;
     plugin_host_destroy(h);
-    h = plugin_host_create(fake_env());
+    h = plugin_host_create(&fake->env);
     ck_assert_ptr_null(make("create-floods", "two", &e));
     ck_assert_msg(strncmp(e.msg, "PLG915 two: placer/sample: \\x1b\\x1b", 34) == 0, "%s", e.msg);
     ck_assert_uint_lt(strlen(e.msg), FN_ERROR_TEXT_MAX);
@@ -125,7 +126,7 @@ START_TEST(tables_are_whole)
     ck_assert_uint_eq(t->log->hdr.magic, FN_MAGIC_LOG);
     ck_assert_uint_eq(t->metric->hdr.magic, FN_MAGIC_METRIC);
     ck_assert_uint_eq(t->rng->hdr.magic, FN_MAGIC_RNG);
-    ck_assert_int_eq(t->clock->now_ns(t), 1000);
+    ck_assert_int_eq(t->clock->now_ns(t), fake->now);
     ck_assert_int_gt(t->clock->wall_ns(t), 0);
     ck_assert_ptr_eq(plugin_of(t), p);
     ck_assert_str_eq(plugin_name(p), "one");
@@ -170,23 +171,23 @@ START_TEST(timers)
     uint64_t c;
 
     fired = 0;
-    ck_assert_int_eq(t->arm(host(), 2000, on_timer, (void *)2, &b), 0);
-    ck_assert_int_eq(t->arm(host(), 1500, on_timer, (void *)1, &a), 0);
-    ck_assert_int_eq(t->arm(host(), 9000, on_timer, (void *)9, &c), 0);
+    ck_assert_int_eq(t->arm(host(), fake->now + 1000, on_timer, (void *)2, &b), 0);
+    ck_assert_int_eq(t->arm(host(), fake->now + 500, on_timer, (void *)1, &a), 0);
+    ck_assert_int_eq(t->arm(host(), fake->now + 8000, on_timer, (void *)9, &c), 0);
     ck_assert_uint_ne(a, b);
-    fake_env_advance(400);
+    fake_env_advance(fake, 400);
     ck_assert_int_eq(fired, 0);
-    fake_env_advance(700);
+    fake_env_advance(fake, 700);
     ck_assert_int_eq(fired, 12);
     t->cancel(host(), a); /* stale: harmless */
     t->cancel(host(), 12345);
     to_cancel = c;
-    t->arm(host(), 2200, on_timer, (void *)3, &a);
-    fake_env_advance(100000);
+    t->arm(host(), fake->now + 100, on_timer, (void *)3, &a);
+    fake_env_advance(fake, 100000);
     ck_assert_int_eq(fired, 123);
     ck_assert_int_eq(t->arm(host(), 1, NULL, NULL, &a), FN_E_INVALID);
     t->arm(host(), INT64_MAX, on_timer, NULL, &a); /* teardown releases it */
-    ck_assert_uint_eq(fake_env_timers(), 1);
+    ck_assert_uint_eq(fake->timers.n, 1);
     ck_assert_ptr_null(plugin_current());
 }
 END_TEST
@@ -212,17 +213,17 @@ START_TEST(beside_the_loop)
     plugin_enter(&crumb, first, PLUGIN_INIT, "create");
     ck_assert(!plugin_is_beside());
     plugin_leave(&crumb);
-    ck_assert_int_eq(t->arm(host(), 2000, on_timer, (void *)1, &id), 0);
-    fake_env_advance(5000);
-    ck_assert_uint_eq(fake_env_timers(), 0);
+    ck_assert_int_eq(t->arm(host(), fake->now + 1000, on_timer, (void *)1, &id), 0);
+    fake_env_advance(fake, 5000);
+    ck_assert_uint_eq(fake->timers.n, 0);
     ck_assert_int_eq(fired, 0);
     plugin_go(p);
-    fake_env_advance(1);
+    fake_env_advance(fake, 1);
     ck_assert_int_eq(fired, 1);
     ck_assert_int_eq(t->arm(host(), INT64_MAX, on_timer, (void *)1, &id), 0);
-    ck_assert_uint_eq(fake_env_timers(), 1);
+    ck_assert_uint_eq(fake->timers.n, 1);
     plugin_retire(p);
-    ck_assert_uint_eq(fake_env_timers(), 0);
+    ck_assert_uint_eq(fake->timers.n, 0);
     plugin_beside_begin();
     plugin_destroy(p);
     plugin_beside_end();
@@ -310,8 +311,9 @@ START_TEST(chance_is_a_stream_of_its_own)
     ck_assert_uint_ne(first, second);
     plugin_destroy(p);
     plugin_host_destroy(h);
-    fake_env_reset();
-    h = plugin_host_create(fake_env());
+    fake_env_destroy(fake);
+    fake = fake_env_create();
+    h = plugin_host_create(&fake->env);
     plugin_host_offer(h, "fn.wake", 1, 3, "the table", "the impl");
     other = make("good", "another", &e);
     p = make("good", "one", &e);
@@ -378,15 +380,14 @@ static void spin(int64_t ns)
 
 START_TEST(slow_calls_are_counted)
 {
-    struct env real = *fake_env();
     struct plugin_crumb crumb;
     struct buf out = BUF_INIT(0);
     struct fn_error e = ERR_INIT;
 
     plugin_destroy(p);
     plugin_host_destroy(h);
-    real.now_ns = real_now_ns;
-    h = plugin_host_create(&real);
+    fake->env.now_ns = real_now_ns;
+    h = plugin_host_create(&fake->env);
     p = make("good", "slow", &e);
     spin(30 * ENV_MS); /* the tick rate needs a while to be known */
     plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
@@ -421,7 +422,6 @@ START_TEST(calls_become_histograms)
 {
     static const char count[] =
         "fn_plugin_call_seconds_count{plugin=\"timed\",kind=\"placer\",method=\"%s\"} %d\n";
-    struct env real = *fake_env();
     struct plugin_crumb crumb;
     struct buf out = BUF_INIT(0);
     struct fn_error e = ERR_INIT;
@@ -429,8 +429,8 @@ START_TEST(calls_become_histograms)
 
     plugin_destroy(p);
     plugin_host_destroy(h);
-    real.now_ns = real_now_ns;
-    h = plugin_host_create(&real);
+    fake->env.now_ns = real_now_ns;
+    h = plugin_host_create(&fake->env);
     for (int i = 0; i < 2; i++) {
         p = make("good", "timed", &e);
         spin(30 * ENV_MS);
@@ -460,13 +460,13 @@ START_TEST(slow_ones_rest)
 {
     plugin_was_slow(p);
     plugin_was_slow(p);
-    fake_env_advance(11 * ENV_S);
+    fake_env_advance(fake, 11 * ENV_S);
     plugin_was_slow(p);
     plugin_was_slow(p);
     ck_assert(!plugin_rests(p));
     plugin_was_slow(p);
     ck_assert(plugin_rests(p));
-    fake_env_advance(30 * ENV_S);
+    fake_env_advance(fake, 30 * ENV_S);
     ck_assert(!plugin_rests(p));
 }
 END_TEST

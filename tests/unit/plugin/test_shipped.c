@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct fake_env *fake;
 static struct plugin_host *h;
 
 /* ---- fakes of what other rooms offer --------------------------------------------------------- */
@@ -198,9 +199,9 @@ static const struct fn_driver_if driver_if = { .hdr = FN_HDR(struct fn_driver_if
 
 static void setup(void)
 {
-    fake_env_reset();
+    fake = fake_env_create();
     trace[0] = '\0';
-    h = plugin_host_create(fake_env());
+    h = plugin_host_create(&fake->env);
     plugin_host_offer(h, "fn.snap", 1, 0, &snap_if, NULL);
     plugin_host_offer(h, "fn.edit", 1, 0, &edit_if, NULL);
     plugin_host_offer(h, "fn.driver", 1, 0, &driver_if, NULL);
@@ -209,7 +210,8 @@ static void setup(void)
 static void teardown(void)
 {
     plugin_host_destroy(h);
-    ck_assert_uint_eq(fake_env_timers(), 0);
+    ck_assert_uint_eq(fake->timers.n, 0);
+    fake_env_destroy(fake);
 }
 
 static int try_make(const char *kind, const char *name, const char *yaml, struct plugin **ret,
@@ -281,7 +283,7 @@ START_TEST(pool_static)
     stopped = 0;
     ops->stop(plugin_inst(p), on_stopped, &one);
     ck_assert_int_eq(stopped, 0); /* not from inside */
-    fake_env_advance(0);
+    fake_env_advance(fake, 0);
     ck_assert_int_eq(stopped, 1);
     plugin_destroy(p);
 }

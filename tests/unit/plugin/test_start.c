@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct fake_env *fake;
 static struct plugin_host *h;
 
 static int start(const char *path, const char *name, struct plugin **ret, struct fn_error *e)
@@ -37,15 +38,16 @@ static const char *evil_path(const char *name)
 
 static void setup(void)
 {
-    fake_env_reset();
-    h = plugin_host_create(fake_env());
+    fake = fake_env_create();
+    h = plugin_host_create(&fake->env);
     plugin_host_offer(h, "fn.wake", 1, 0, "table", &h);
 }
 
 static void teardown(void)
 {
     plugin_host_destroy(h);
-    ck_assert_uint_eq(fake_env_timers(), 0);
+    ck_assert_uint_eq(fake->timers.n, 0);
+    fake_env_destroy(fake);
 }
 
 /* ---- deadline -------------------------------------------------------------------------------- */
@@ -155,7 +157,7 @@ START_TEST(what_the_host_holds_for_it_is_let_go)
     ck_assert_int_eq(let_go.n, 1);
     ck_assert_ptr_eq(let_go.impl, &h);
     ck_assert_ptr_nonnull(let_go.of);
-    ck_assert_uint_eq(fake_env_timers(), 0); /* it had armed one */
+    ck_assert_uint_eq(fake->timers.n, 0); /* it had armed one */
     plugin_host_destroy(h);
     setup();
     plugin_host_on_release(h, "fn.wake", false, on_release);
@@ -193,23 +195,22 @@ static void on_loop_release(void *impl, const struct fn_host *host)
 
 START_TEST(beside_the_loop_it_is_let_go_as_the_loop)
 {
-    struct env *env = fake_env();
-    void (*was_enter)(struct env *) = env->enter, (*was_leave)(struct env *) = env->leave;
+    struct env was = fake->env;
     struct fn_error e = ERR_INIT;
     struct plugin *p = NULL;
 
-    env->enter = enter;
-    env->leave = leave;
+    fake->env.enter = enter;
+    fake->env.leave = leave;
     plugin_host_on_release(h, "fn.wake", true, on_loop_release);
     plugin_beside_begin();
     ck_assert_int_lt(start(sample_path("create-fails"), "sample", &p, &e), 0);
     plugin_beside_end();
     ck_assert_int_eq(releases, 1);
     ck_assert_int_eq(releases_on_loop, 1);
-    plugin_host_destroy(h);
+    teardown();
     setup();
-    env->enter = enter;
-    env->leave = leave;
+    fake->env.enter = enter;
+    fake->env.leave = leave;
     plugin_host_on_release(h, "fn.wake", true, on_loop_release);
     ck_assert_int_eq(start(sample_path("good"), "sample", &p, &e), 0);
     plugin_beside_begin();
@@ -227,8 +228,7 @@ START_TEST(beside_the_loop_it_is_let_go_as_the_loop)
     plugin_destroy(p);
     plugin_beside_end();
     ck_assert_int_eq(releases_on_loop, 0);
-    env->enter = was_enter;
-    env->leave = was_leave;
+    fake->env = was;
 }
 END_TEST
 

@@ -1,6 +1,8 @@
-/* What the plugin tests share: a folder of their own for files, and an env whose time they move. */
+/* What the plugin tests share: a folder of their own for files. */
 #ifndef TEST_PLUGIN_TESTING_H
 #define TEST_PLUGIN_TESTING_H
+
+#include "../lib/fake_env.h"
 
 #include <check.h>
 #include <plugin/plugin.h>
@@ -23,11 +25,5 @@ const char *sample_copy(const char *name);
 void write_file(const char *path, const void *data, size_t len, unsigned mode);
 /* malloc'd content. */
 char *read_file(const char *path, size_t *ret_len);
-
-struct env *fake_env(void);
-void fake_env_reset(void);
-/* Moves time and runs the timers that are due, in order. */
-void fake_env_advance(int64_t ns);
-size_t fake_env_timers(void);
 
 #endif

@@ -479,7 +479,7 @@ void world_destroy(struct world *w)
                           w->r->closing.mem_bytes + w->r->evictable.mem_bytes, 0);
     runner_destroy(w->r);
     driver_hub_destroy(w->hub);
-    ck_assert_uint_eq(w->f->n_timers, 0);
+    ck_assert_uint_eq(w->f->timers.n, 0);
     ck_assert(TAILQ_EMPTY(&w->f->tasks));
     for (s = w->sessions; s; s = next) {
         next = s->next;

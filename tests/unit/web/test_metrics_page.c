@@ -1,4 +1,6 @@
 /* Pages shared by scrapes, over an environment whose worker and clock the test moves. */
+#include "../lib/fake_env.h"
+
 #include <web/metrics_page.h>
 
 #include <base/metric.h>
@@ -6,69 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct {
-    struct env env;
-    int64_t now_ns;
-    struct env_work *work; /* submitted */
-    struct env_timer *timer;
-    bool full; /* no worker is free */
-} world;
-
+static struct fake_env *fake;
 static struct metrics_pages *pages;
 static uint32_t n_made;
 
-static int64_t now_ns(struct env *e)
-{
-    (void)e;
-    return world.now_ns;
-}
-
-static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
-{
-    (void)e;
-    t->heap_slot = 1;
-    t->at_ns = at_ns;
-    world.timer = t;
-}
-
-static void timer_clear(struct env *e, struct env_timer *t)
-{
-    (void)e;
-    t->heap_slot = 0;
-    world.timer = NULL;
-}
-
-static int submit(struct env *e, struct env_work *w)
-{
-    (void)e;
-    if (world.full) {
-        return FN_E_EXHAUSTED;
-    }
-    ck_assert_ptr_null(world.work);
-    world.work = w;
-    return 0;
-}
-
 static void work(void)
 {
-    struct env_work *w = world.work;
-
-    ck_assert_ptr_nonnull(w);
-    world.work = NULL;
-    w->run(w, NULL);
+    ck_assert_uint_eq(fake->n_work, 1);
+    fake_env_work_one(fake);
     n_made++;
-    w->done(w);
 }
 
 static void pause_over(void)
 {
-    struct env_timer *t = world.timer;
-
-    ck_assert_ptr_nonnull(t);
-    world.now_ns = t->at_ns;
-    t->heap_slot = 0;
-    world.timer = NULL;
-    t->cb(t);
+    ck_assert_ptr_nonnull(timers_first(&fake->timers));
+    fake_env_advance(fake, timers_first(&fake->timers)->at_ns - fake->now);
 }
 
 struct reader {
@@ -93,14 +47,9 @@ static void ask(struct reader *me)
 
 static void setup(void)
 {
-    memset(&world, 0, sizeof(world));
-    world.env = (struct env){ .now_ns = now_ns,
-                              .timer_set = timer_set,
-                              .timer_clear = timer_clear,
-                              .submit = submit };
-    world.now_ns = 5 * ENV_S;
+    fake = fake_env_create();
     metric_set(metric_simple("fn_test", METRIC_GAUGE, "A test."), 1);
-    pages = metrics_pages_create(&world.env);
+    pages = metrics_pages_create(&fake->env);
     ck_assert_ptr_nonnull(pages);
     n_made = 0;
 }
@@ -108,6 +57,7 @@ static void setup(void)
 static void teardown(void)
 {
     metrics_pages_destroy(pages);
+    fake_env_destroy(fake);
 }
 
 static void read_all(struct reader *me, const char *expected)
@@ -147,7 +97,7 @@ START_TEST(scrapes_at_once_share_a_page)
         read_all(&many[i], "fn_test 2\n");
     }
     ck_assert_uint_eq(n_made, 2);
-    ck_assert_ptr_null(world.work);
+    ck_assert_uint_eq(fake->n_work, 0);
 }
 END_TEST
 
@@ -158,15 +108,15 @@ START_TEST(pages_are_made_apart)
     ask(&a);
     work();
     read_all(&a, "fn_test");
-    world.now_ns += METRICS_PAUSE_NS - 1;
+    fake_env_advance(fake, METRICS_PAUSE_NS - 1);
     ask(&b);
-    ck_assert_ptr_null(world.work);
+    ck_assert_uint_eq(fake->n_work, 0);
     pause_over();
     work();
     read_all(&b, "fn_test");
-    world.now_ns += METRICS_PAUSE_NS;
+    fake_env_advance(fake, METRICS_PAUSE_NS);
     ask(&a);
-    ck_assert_ptr_nonnull(world.work);
+    ck_assert_uint_eq(fake->n_work, 1);
     metrics_leave(&a.r); /* gone before it is made */
     work();
     ck_assert(!a.ready);
@@ -178,7 +128,7 @@ START_TEST(readers_that_stand_still_are_cut)
     static struct reader slow[METRICS_PAGES_MAX + 1];
 
     for (int i = 0; i <= METRICS_PAGES_MAX; i++) {
-        world.now_ns += METRICS_PAUSE_NS;
+        fake_env_advance(fake, METRICS_PAUSE_NS);
         ask(&slow[i]);
         work();
         ck_assert(slow[i].ready);
@@ -195,10 +145,9 @@ START_TEST(no_worker_is_an_answer)
 {
     struct reader a;
 
-    world.full = true;
+    fake->submit_fails = 1;
     ask(&a);
     ck_assert(a.failed);
-    world.full = false;
     ask(&a);
     ck_assert(!a.failed);
     work();
@@ -215,9 +164,8 @@ START_TEST(a_page_shows_the_moment_at_which_it_was_asked_for)
 
     metric_add(received, 1);
     metric_add(in_flight, 1);
-    world.full = true;
+    fake->submit_fails = 1;
     ask(&a); /* an attempt that fails is no moment */
-    world.full = false;
     metric_add(received, 1);
     metric_add(in_flight, 1);
     ask(&a);
@@ -229,7 +177,7 @@ START_TEST(a_page_shows_the_moment_at_which_it_was_asked_for)
     pause_over();
     work();
     read_all(&b, "\nfn_test_received 3\n");
-    world.now_ns += METRICS_PAUSE_NS;
+    fake_env_advance(fake, METRICS_PAUSE_NS);
     ask(&a);
     metric_add(in_flight, 5);
     work();
