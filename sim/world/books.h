@@ -40,7 +40,8 @@
     X(KEPT, "B27", "a change of a function that was acknowledged is there")                        \
     X(ONE_DEFINITION, "B28", "a call goes by one definition of its function")                      \
     X(NEWS, "B29", "a load balancer goes by no older definition than it did, and hears in time")   \
-    X(UNDEPLOYED, "B30", "calls of a deleted function are refused")
+    X(UNDEPLOYED, "B30", "calls of a deleted function are refused")                                \
+    X(RULED, "B31", "what overriders set is what is offered and what runs")
 
 enum books_rule {
     BOOKS_SOUND,

@@ -218,7 +218,7 @@ static void on_send(struct env_timer *t)
     const char *what = draw_request(c, &rq);
 
     c->seq = books_open(n->w->books, &rq);
-    version_opened(n->w, c->seq, c->of->lb->index, c->function);
+    version_opened(c->of->lb, c->seq, c->function);
     n->w->requests++;
     c->of->waiting++;
     tell(n, "request %u (#%d) of function %u: %s, body %u, answer %u%s", c->seq,

@@ -142,6 +142,7 @@ static struct box *box_create(struct engine_driver *d, const struct fn_task *tas
     if (!version_read(task->image, &b->function, &b->version) || b->function >= FUNCTIONS_MAX) {
         abort();
     }
+    b->rules = version_rules(task);
     b->mem_bytes = task->mem_bytes;
     LIST_INSERT_HEAD(&d->engine->boxes, b, link);
     return b;

@@ -15,7 +15,7 @@ struct box {
     struct runner_node *by; /* whose process made it */
     char id[CONTAINER_ID_BYTES];
     uint64_t handle;
-    uint32_t function, version;
+    uint32_t function, version, rules; /* that its task has */
     uint64_t mem_bytes;
     enum box_state state;
     bool started; /* tried to, at least */

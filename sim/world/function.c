@@ -336,7 +336,7 @@ static void accept_first(struct fnsock_exchange *x)
     }
     tell(&x->s->runner->n, "request %u runs in container %s: %s", x->seq, x->s->id + 20, x->what);
     books_run(world_of(x->s)->books, x->seq, b->function);
-    version_runs(world_of(x->s), x->seq, b->version);
+    version_runs(world_of(x->s), x->seq, b->version, b->rules);
     soon(x, STEP_ACCEPTED);
 }
 

@@ -8,7 +8,7 @@
 #include <base/err.h>
 #include <lb/follow.h>
 #include <lb/lookups.h>
-#include <model/view.h>
+#include <override/override.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +200,7 @@ static void on_reload(struct env_timer *t)
     struct lb_options o = options_of(l);
     struct fn_error e = ERR_INIT;
 
-    if (l->draining || l->n_plugins + 2 > LB_PLUGINS_MAX) {
+    if (l->draining || l->n_plugins + LB_PLUGINS_OF_RELOAD > LB_PLUGINS_MAX) {
         return;
     }
     sim_outside_begin(); /* what a reload makes is another test's */
@@ -212,6 +212,9 @@ static void on_reload(struct env_timer *t)
     o.response_buffer_bytes = chance >> 40 & 1 ? 100 : o.response_buffer_bytes;
     o.why_calls = chance >> 41 & 1 ? 0 : 8;
     lb_set_options(l->lb, &o);
+    if (l->n.w->plan->ruled) {
+        l->plugins[l->n_plugins++] = rules_use(l);
+    }
     sim_outside_end();
     tell(&l->n, "has reloaded");
 }
@@ -355,7 +358,7 @@ struct lb_node *lb_node_create(struct world *w, uint32_t index)
     l->client = net_client_create(w->net, l);
     l->host = plugin_host_create(l->n.env);
     plugin_host_budget(l->host, 0);
-    plugin_host_offer(l->host, "fn.view", FN_VIEW_MAJOR, FN_VIEW_MINOR, view_if(), NULL);
+    override_offer(l->host);
     if (w->plan->managed) {
         pool_client_create(l);
     }
@@ -363,6 +366,9 @@ struct lb_node *lb_node_create(struct world *w, uint32_t index)
     open_place(l);
     open_plugins(l);
     open_lb(l);
+    if (w->plan->ruled) {
+        l->plugins[l->n_plugins++] = rules_use(l);
+    }
     front_open(l);
     l->clients = clients_create(l);
     w->lbs[index] = l;

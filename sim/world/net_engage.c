@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <model/grpc.h>
+#include <model/kvs.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,6 +157,19 @@ static const char *kept(struct stream *st, const char *text)
     return copy;
 }
 
+static const struct fn_kv *kept_pairs(struct stream *st, const struct fn_kv *pairs, uint32_t n)
+{
+    const struct fn_kv *copy;
+
+    sim_outside_begin();
+    copy = kvs_copy_pairs(&st->arena, pairs, n);
+    sim_outside_end();
+    if (!copy) {
+        abort();
+    }
+    return copy;
+}
+
 /* ---- the load balancer's side -------------------------------------------------------------- */
 
 static void attempt_leave_conn(struct stream *st)
@@ -292,8 +306,7 @@ static void keep_try(struct stream *st, const struct engage_try *t)
     st->try_call.call_json = kept(st, t->call_json);
     st->try_call.slot_hash_id = kept(st, t->slot_hash_id);
     st->try_call.request_id = kept(st, t->request_id);
-    st->try_call.extensions = NULL; /* nobody here overrides calls */
-    st->try_call.n_extensions = 0;
+    st->try_call.extensions = kept_pairs(st, t->extensions, t->n_extensions);
 }
 
 static void send_body(struct stream *st, const struct body *body)

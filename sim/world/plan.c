@@ -306,6 +306,7 @@ void plan_draw(struct plan *p, uint64_t seed, enum plan_mode mode)
                         .poor = mode == PLAN_POOR || plan_is_poor(seed),
                         .managed = seed % 8 == MANAGED_IN_8,
                         .api = seed % 8 == API_IN_8 && net_carries_api() };
+    p->ruled = p->api && seed / 8 % 2 == 1;
     p->timeout_max_s = p->managed ? MANAGED_TIMEOUT_MAX_S : TIMEOUT_MAX_S;
     draw_size(p, &r);
     draw_functions(p, &r);

@@ -121,6 +121,7 @@ struct plan {
     bool poor; /* memory runs out */
     bool managed; /* a node pool manager rents the runners; at most `runners` */
     bool api; /* functions are those of an API node */
+    bool ruled; /* load balancers have an overrider */
     const struct plan_byte *byte; /* NULL: faults are events */
     struct plan_byte byte_there;
     uint32_t lbs, runners, functions;

@@ -73,6 +73,7 @@ struct api_world {
     struct version_call *calls; /* by request */
     uint32_t n_calls;
     uint32_t known[LBS_MAX][FUNCTIONS_MAX]; /* newest version that the process has gone by */
+    uint32_t rules; /* numbers that overriders had, in ruled worlds */
     bool exact;     /* it goes by the newest one of all */
     uint64_t told_404;
 };
@@ -254,7 +255,8 @@ void engine_check_empty(struct engine *e, const struct runner_node *r);
 
 /* ---- lb_node.c, runner_node.c, client.c ------------------------------------------------------ */
 
-#define LB_PLUGINS_MAX 64u /* of all its reloads */
+#define LB_PLUGINS_MAX 96u /* of all its reloads */
+#define LB_PLUGINS_OF_RELOAD 3u
 
 struct lb_node {
     struct node n; /* first */
@@ -270,6 +272,7 @@ struct lb_node {
     struct pool_client *pool_client; /* NULL: nobody manages its runners */
     struct follow *follow;           /* NULL: functions are those of fn.yaml */
     struct catalog_source source;
+    uint32_t rules; /* of ruled worlds: the number that its overrider gives to calls */
     struct id_maker ids;
     struct clients *clients;
     struct front *front; /* of front.c, or ../wire/front.c */
@@ -285,6 +288,9 @@ void lb_node_drain_calls(struct lb_node *l); /* nobody can bring one any more */
 void lb_node_maybe_leave(struct lb_node *l); /* the last connection of a client has gone */
 /* From any node: it is configured anew; chance 0 = as it was at first. */
 void lb_node_reload(struct lb_node *l, uint64_t chance);
+
+/* rules.c: it gets an overrider with the next number. Owned by the caller. */
+struct plugin *rules_use(struct lb_node *l);
 
 struct runner_node {
     struct node n; /* first */
@@ -326,9 +332,11 @@ uint32_t clients_waiting(const struct clients *c);
 
 /* The first image in a text: its function and version. */
 bool version_read(const char *text, uint32_t *ret_function, uint32_t *ret_version);
-void version_opened(struct world *w, uint32_t seq, uint32_t lb, uint32_t function);
+/* The number that an overrider gave the call for which this container is made; 0 = none. */
+uint32_t version_rules(const struct fn_task *task);
+void version_opened(struct lb_node *l, uint32_t seq, uint32_t function);
 void version_offered(struct lb_node *l, uint32_t seq, const char *json);
-void version_runs(struct world *w, uint32_t seq, uint32_t version);
+void version_runs(struct world *w, uint32_t seq, uint32_t version, uint32_t rules);
 
 /* ---- faults.c, run.c ----------------------------------------------------------------------- */
 

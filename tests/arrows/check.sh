@@ -48,7 +48,7 @@ allowed() {
     main) echo "cli main" ;;
     sim) echo "base conf model plugin place sim" ;;
     npm_sim) echo "npm" ;;
-    world_sim) echo "base conf model plugin place lb runner npm store api poolserver rpc sim" ;;
+    world_sim) echo "base conf model plugin place override lb runner npm store api poolserver rpc sim" ;;
     wire_sim) echo "base conf model plugin place lb runner npm poolserver web http rpc net loop sim" ;;
     *) echo "" ;;
     esac
