@@ -1,8 +1,9 @@
 // Mixed calls through three load balancers, while something fails every few seconds. Two of them have three runners, one
 // of each driver; the third follows a manager whose runners are processes of its control plane, over mutual TLS. All have
 // functions of their fn.yaml and functions of an API node. Containers are killed, the engine stops or hangs, functions run out
-// of memory, are evicted or deployed anew, runners, manager and API end and come back, clients leave, load balancers get other
-// placers, plugin files and certificates are replaced. In rounds; the load balancers live through all of them.
+// of memory, are evicted or deployed anew, runners, manager and API end and come back, any node is stopped for seconds, ways
+// to a runner and to the API break, stall and are slow, clients leave, load balancers get other placers, plugin files and
+// certificates are replaced. In rounds; the load balancers live through all of them.
 //
 //   scripts/soak [calls=24000] [hours=H] [seed=N] [report=FILE.md]
 //
@@ -20,6 +21,7 @@ import { driver as dockerDriver } from '../e2e/lib/docker.mjs'
 import { KEEPER_PORT, impossible, startEngine } from '../e2e/lib/engines.mjs'
 import { closeIdle, request } from '../e2e/lib/http.mjs'
 import { Fnd, build, freePort, root, tempDir, until } from '../e2e/lib/node.mjs'
+import { Proxy } from '../e2e/lib/proxy.mjs'
 import { resources } from '../e2e/lib/reload.mjs'
 import { mulberry, pick } from './draw.mjs'
 import { elasticPids, makeCerts, managerYaml, tlsEntry } from './elastic.mjs'
@@ -35,6 +37,8 @@ const SEED = Number(args.seed ?? Date.now() % 100_000)
 const CALLERS = 16
 const WARM_CALLS = 1500
 const FAULT_MS = [1500, 4000] // between two
+const FREEZE_MS = [200, 4000]
+const LINK_MS = [300, 5000] // of a fault of the network
 const BACK_MS = 60_000
 const REST_MS = 120_000
 const SETTLE_MS = 3000
@@ -84,6 +88,7 @@ const certs = path.join(dir, 'certs')
 const plugins = path.join(dir, 'plugins')
 const owner = (kind) => `soak-${process.pid}-${kind}`
 const nodes = {}
+const links = {} // ways whose network can fail: lb1 to the runner of processes, lb0 and lb1 to the API
 let engine
 
 const config = { LEDGER_ADDR: `${address}:${KEEPER_PORT}` }
@@ -168,7 +173,7 @@ async function startElastic(more) {
     more: `${more}\ngrpc: { tls: node, reconnect_max: 200ms, probe_interval: 500ms, probe_timeout: 500ms }\ntls: { node: ${tlsEntry(certs, 'lb-2')} }` })
 }
 
-const balancing = () => `placement_timeout: 8s\ndetached_placement_timeout: 8s\napi_url: ${nodes.api.url('')}\ncache_ttl: 2s`
+const balancing = (port = nodes.api.port) => `placement_timeout: 8s\ndetached_placement_timeout: 8s\napi_url: http://127.0.0.1:${port}\ncache_ttl: 2s`
 
 async function startNodes() {
   const drivers = {
@@ -187,8 +192,11 @@ async function startNodes() {
   chmodSync(plugins, 0o755)
   placers.forEach(copyPlugin)
   await startApi()
-  for (const [name, first] of [['lb0', 'naive'], ['lb1', 'chbl']]) {
-    nodes[name] = await startLb({ name, addresses, functions, placer: placer(first), more, lb: balancing() })
+  links.process = await Proxy.start({ port: Number(nodes.process.address.split(':')[1]) })
+  links.api = await Proxy.start({ port: nodes.api.port })
+  const through = [addresses, addresses.map((a) => (a === nodes.process.address ? `127.0.0.1:${links.process.port}` : a))]
+  for (const [i, first] of ['naive', 'chbl'].entries()) {
+    nodes[`lb${i}`] = await startLb({ name: `lb${i}`, addresses: through[i], functions, placer: placer(first), more, lb: balancing(links.api.port) })
   }
   await startElastic(more)
   Object.values(nodes).forEach(track)
@@ -332,6 +340,26 @@ const faults = {
     away(name, () => restart(nodes[name], signal)).then((yes) => yes && say(`${name} is back after ${signal}`))
     return `${name} ${signal}`
   },
+  // A process that stands still, for which its neighbours have only their clocks.
+  freeze: async (from) => {
+    const [name, ms] = [pick([...Object.keys(nodes), 'machine'], from), between(FREEZE_MS, from)]
+    const pid = name === 'machine' ? pick(elasticPids(dir), from) : nodes[name].pid
+    if (!pid) return 'nothing: there is none'
+    away(name, async () => {
+      spawnSync('kill', ['-STOP', String(pid)], { stdio: 'ignore' })
+      await sleep(ms)
+      spawnSync('kill', ['-CONT', String(pid)], { stdio: 'ignore' })
+    })
+    return `${name} for ${Math.round(ms)} ms`
+  },
+  network: async (from) => {
+    const [name, kind, ms] = [pick(Object.keys(links), from), pick(['cut', 'stall', 'refuse', 'delay'], from), between(LINK_MS, from)]
+    const link = links[name]
+    if (link.fault) return 'nothing: it fails already'
+    link.fault = { kind, from: pick(['client', 'server'], from), after: kind === 'delay' ? undefined : Math.floor(from() * 5000), delayMs: Math.floor(from() * 500) }
+    sleep(ms).then(() => { link.fault = null; link.reset() }) // what is late must not be overtaken
+    return `${name}: ${kind} for ${Math.round(ms)} ms`
+  },
   deploy: async (from) => {
     const name = pick([...made.keys()], from)
     if (busy.has('api')) return 'nothing: the API is away'
@@ -367,7 +395,7 @@ const faults = {
   },
 }
 const lots = ['kill', 'kill', 'kill', 'engine', 'oom', 'evict', 'evict', 'runner', 'runner', 'machine', 'machine', 'node', 'node', 'deploy',
-  'deploy', 'reload', 'reload', 'certs', 'clients']
+  'deploy', 'reload', 'reload', 'certs', 'clients', 'freeze', 'freeze', 'network', 'network']
 
 async function faultsWhile(work) {
   let over = false

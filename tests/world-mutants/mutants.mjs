@@ -151,7 +151,7 @@ export const mutants = [
     text: '    if (c->op.result < 0 || c->exited) {\n        thaw_failed(c);', wrong: '    if (c->exited) {\n        thaw_failed(c);' },
   { name: 'R23', what: 'a call takes a container that another one has', file: runner('container.c'), by: ['B11', 'crash'],
     text: '    slots_idle_remove(c);\n    freeze_taken(c);', wrong: '    freeze_taken(c);' },
-  { name: 'R24', what: 'a container that is removed can still be taken', file: runner('container.c'), by: ['B11', 'crash'],
+  { name: 'R24', what: 'a container that is removed can still be taken', file: runner('container.c'), by: ['B4', 'B11', 'crash'],
     text: '    if (c->in_idle) {\n        slots_idle_remove(c);', wrong: '    if (c->in_idle && !c->exited) {\n        slots_idle_remove(c);' },
   { name: 'R25', what: 'a waiting call that left counts as waiting', file: runner('slots.c'), by: ['B15'],
     text: '    q->r->counts.waiting--;', wrong: '    q->r->counts.waiting -= rc->outcome != OUTCOME_ABORTED;' },
