@@ -153,7 +153,8 @@ static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error 
                                 "extensions are too long for the driver's slot key");
         }
     }
-    return keys_find(&r->keys, &rc->call, text, rc->key);
+    result = keys_find(&r->keys, &rc->call, text, rc->key);
+    return result < 0 ? err_set(err, result, "call: out of memory") : 0;
 }
 
 static int run_overriders(struct rcall *rc, struct fn_error *err)

@@ -510,10 +510,11 @@ static void await_answer(struct rcall *rc)
     container_arm(rc->c, by < rc->deadline_ns ? by : rc->deadline_ns);
 }
 
-/* It does not say that there is no more of it: its caller reads slowly. */
+/* It does not say that there is no more of it: its caller reads slowly. One that is ended for what
+ * it does to the node's disk goes on with that meanwhile. */
 static bool is_answer_on_its_way(const struct rcall *rc)
 {
-    return rc->exit_seen && (rc->paused || rc->moved);
+    return rc->exit_seen && !rc->c->outgrown && (rc->paused || rc->moved);
 }
 
 void rcall_container_exited(struct rcall *rc)

@@ -223,6 +223,7 @@ static void outgrown(struct container *c, const struct fn_error *why)
     const struct fn_exit removed = { .size = sizeof(removed), .reason = FN_EXIT_REMOVED };
 
     log_stranger(FN_LOG_WARN, "container is ended", "error", why->msg, OF_CONTAINER(c));
+    c->outgrown = true;
     container_exited(c, &removed);
 }
 
@@ -337,6 +338,8 @@ static void create_failed(struct container *c)
     slots_spare(c, false);
     account_give(&c->r->account, &c->need);
     c->charged = false;
+    metrics_account(c->r);
+    env_defer(c->r->env, &c->r->room_task);
     ctr_enter(c, CTR_IMAGE);
     slots_plan(c, true);
     image_want(c);
@@ -534,6 +537,9 @@ static void freeze_done(struct container *c)
         return;
     }
     stay_frozen(c);
+    if (c->q->n_waiters) { /* its own caller has left */
+        slots_kick(c->q);
+    }
 }
 
 /* What the engine was not there for may work when it is. */
@@ -598,7 +604,10 @@ void container_close(struct container *c)
         slots_plan(c, false);
     }
     image_unwant(c);
-    slots_unreserve(c);
+    if (c->reserving) {
+        slots_unreserve(c);
+        env_defer(r->env, &r->room_task);
+    }
     if (c->in_idle) {
         slots_idle_remove(c);
     }

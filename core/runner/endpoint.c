@@ -12,11 +12,11 @@ static int open_logs(struct runner *r, struct engage_logs *logs, struct fn_error
     if (r->logs.closed) {
         return err_set(reterr, FN_E_UNAVAILABLE, "this runner is stopping");
     }
-    if (r->logs.readers_n >= r->opt.log_streams_max) {
+    if (r->logs.streams_n >= r->opt.log_streams_max) {
         return err_set(reterr, FN_E_EXHAUSTED,
                        "RUN416 %u log streams are read at this runner; expected fewer than "
                        "runner.log_streams_max",
-                       r->logs.readers_n);
+                       r->logs.streams_n);
     }
     result = log_reader_open(r, operator_has_history(r) ? &history_ops : &taps_ops, logs, reterr);
     if (result < 0) {

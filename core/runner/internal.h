@@ -68,7 +68,7 @@ struct container {
     bool image_held; /* an image's preparation uses its task */
     bool image_retried;
     bool ready, started; /* the socket is there; start() returned */
-    bool exited;
+    bool exited, outgrown; /* ended for what is in its socket's directory */
     bool served, stillborn; /* a call was answered by it; it is counted in q->stillborn */
     bool evicted;
     bool coming; /* its charge is in r->closing */
@@ -369,12 +369,12 @@ struct runner {
     struct runner_counts counts;
     struct tally *tally; /* of functions */
     struct runner_metrics metrics;
-    bool draining;
-    bool drain_forced, drain_given_up;
+    bool draining, drain_forced, drain_given_up;
     bool abandoned; /* destroyed while operations ran: their ends are ignored */
     int64_t drain_deadline_ns;
     struct env_timer drain_timer;
     struct env_task drain_task; /* judges whether the drain is complete */
+    struct env_task room_task;  /* somebody left who waited for room, or gave some back */
     void (*drain_done)(void *ud, bool clean);
     void *drain_ud;
 };

@@ -96,7 +96,7 @@ struct log_store {
     uint64_t kept_bytes;
     uint32_t kept_n;
     LIST_HEAD(, log_reader) readers;
-    uint32_t readers_n;
+    uint32_t streams_n; /* those that somebody reads */
     bool closed; /* no further reader begins */
 };
 

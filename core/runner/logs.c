@@ -100,13 +100,22 @@ bool log_query_wants(const struct log_query *q, const struct engage_line *l)
 
 /* ---- life of a reader ------------------------------------------------------------------------ */
 
-static void reader_free(struct log_reader *rd)
+/* The operator's plugin is nobody's stream. */
+static void count_stream(const struct log_reader *rd, uint32_t more)
 {
     struct runner *r = rd->r;
 
+    if (rd->logs != &r->feed.logs) {
+        r->logs.streams_n += more;
+        metric_set(r->metrics.log_streams, r->logs.streams_n);
+    }
+}
+
+static void reader_free(struct log_reader *rd)
+{
     rd->ops->finish(rd);
     LIST_REMOVE(rd, link);
-    metric_set(r->metrics.log_streams, --r->logs.readers_n);
+    count_stream(rd, -1u);
     arena_finish(&rd->arena);
     free(rd);
 }
@@ -164,7 +173,7 @@ int log_reader_open(struct runner *r, const struct log_reader_ops *ops, struct e
     rd->query = (struct log_query){ .tail = UINT64_MAX, .follow = true };
     arena_init(&rd->arena, 64u << 10);
     LIST_INSERT_HEAD(&r->logs.readers, rd, link);
-    metric_set(r->metrics.log_streams, ++r->logs.readers_n);
+    count_stream(rd, 1);
     logs->owner = rd;
     result = reader_fill(rd, reterr);
     if (result < 0) {

@@ -7,7 +7,9 @@
 
 #include <base/share.h>
 
-#define COUNTED_BYTES (16u << 10) /* calls that hold less have no share to keep */
+/* Calls that hold less have no share to keep, while all calls hold little: */
+#define COUNTED_BYTES (16u << 10)
+#define LITTLE_PART   16u /* of runner.call_memory */
 
 /* What it holds counts with its app from now on, until it is over. */
 static bool join(struct rcall *rc)
@@ -19,11 +21,17 @@ static bool join(struct rcall *rc)
     return rc->memory != NULL;
 }
 
+static bool is_counted(const struct rcall *rc, size_t bytes)
+{
+    return rc->charged + bytes >= COUNTED_BYTES ||
+           rc->r->calls_bytes > rc->r->opt.calls_bytes_max / LITTLE_PART;
+}
+
 bool rcall_charge(struct rcall *rc, size_t bytes)
 {
     struct runner *r = rc->r;
 
-    if (!rc->memory && rc->charged + bytes >= COUNTED_BYTES && !join(rc)) {
+    if (!rc->memory && is_counted(rc, bytes) && !join(rc)) {
         return false;
     }
     if (!share_allows(r->opt.calls_bytes_max, r->calls_bytes, rc->memory ? rc->memory->bytes : 0,

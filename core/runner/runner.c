@@ -17,6 +17,11 @@ uint32_t runner_slow_operations_max(const struct runner_options *o)
 static void drain_over(struct env_timer *t);
 static void drain_tell(struct env_task *t);
 
+static void on_room(struct env_task *t)
+{
+    slots_room(container_of(t, struct runner, room_task));
+}
+
 int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn_error *reterr)
 {
     struct runner *r = calloc(1, sizeof(*r));
@@ -40,6 +45,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     r->awaiting_timer.cb = calls_awaiting_tick;
     r->drain_timer.cb = drain_over;
     r->drain_task.cb = drain_tell;
+    r->room_task.cb = on_room;
     r->tally = tally_create(TALLY_MAX);
     if (!r->tally ||
         seen_init(&r->seen, r->opt.seen_max, SEEN_NS, env_random_u64(r->env)) < 0) {
@@ -253,6 +259,7 @@ static void forget_timers(struct runner *r)
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
+    env_undefer(r->env, &r->room_task);
 }
 
 void runner_destroy(struct runner *r)

@@ -206,6 +206,25 @@ START_TEST(an_answer_is_not_cut_when_its_container_exits)
 }
 END_TEST
 
+/* Ended for what it writes beside its socket, it was left to write on for as long as its caller did
+ * not read. */
+START_TEST(one_that_fills_its_directory_is_not_waited_for)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ok", .timeout_s = 10 });
+
+    w->hellos = 1;
+    s->full = true;
+    world_run_ms(w, 500);
+    world_outgrow(w, world_container(w, CTR_BUSY)->id);
+    world_run_ms(w, 1000);
+    ck_assert_int_eq(s->code, 502);
+    ck_assert_ptr_null(world_container(w, CTR_BUSY));
+    ck_assert_uint_eq(w->live, 0);
+    world_destroy(w);
+}
+END_TEST
+
 /* Nobody reads it in the time of the call. */
 START_TEST(an_answer_that_is_not_read_runs_out_of_time)
 {
@@ -383,6 +402,7 @@ TCase *exits_tests(void)
     tcase_add_test(t, exit_in_a_call);
     tcase_add_test(t, exit_behind_an_answer);
     tcase_add_test(t, an_answer_is_not_cut_when_its_container_exits);
+    tcase_add_test(t, one_that_fills_its_directory_is_not_waited_for);
     tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
     tcase_add_test(t, an_answer_does_not_lose_its_headers);
     tcase_add_test(t, the_line_of_a_failure_counts_what_a_function_has);

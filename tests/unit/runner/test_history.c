@@ -130,7 +130,7 @@ START_TEST(read_to_the_end)
     ck_assert_int_eq(book.query.since_ms, 1007);
     ck_assert_uint_eq(book.query.tail, 7);
     ck_assert_ptr_null(book.query.app_id);
-    ck_assert_uint_eq(w->r->logs.readers_n, 1); /* the feed */
+    ck_assert_uint_eq(w->r->logs.streams_n, 0);
     world_destroy(w);
 }
 END_TEST
@@ -224,7 +224,7 @@ START_TEST(leaves)
     ck_assert(!next(&c));
     read_leave(&c); /* while it pauses */
     world_run_ms(w, 1000);
-    ck_assert_uint_eq(w->r->logs.readers_n, 1);
+    ck_assert_uint_eq(w->r->logs.streams_n, 0);
     world_destroy(w);
 }
 END_TEST
@@ -324,11 +324,29 @@ START_TEST(drains)
 }
 END_TEST
 
+/* The operator's plugin took one of runner.log_streams_max. */
+START_TEST(the_operators_plugin_is_no_stream)
+{
+    struct world *w = world_with_book(1);
+    struct log_read a, b;
+
+    w->opt.log_streams_max = 1;
+    runner_set_options(w->r, &w->opt);
+    read_open(w, &a, "");
+    ck_assert_int_eq(a.ends, 0);
+    read_open(w, &b, "");
+    ck_assert_int_eq(b.status, GRPC_EXHAUSTED);
+    read_leave(&a);
+    world_destroy(w);
+}
+END_TEST
+
 TCase *history_tests(void)
 {
     TCase *t = tcase_create("history");
 
     tcase_add_test(t, read_to_the_end);
+    tcase_add_test(t, the_operators_plugin_is_no_stream);
     tcase_add_test(t, much_is_not_wanted);
     tcase_add_test(t, followed);
     tcase_add_test(t, in_turn);

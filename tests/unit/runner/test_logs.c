@@ -139,7 +139,7 @@ START_TEST(keys_are_checked)
     ck_assert_uint_eq(rd.ends, 1);
     ck_assert_int_eq(rd.status, GRPC_INVALID);
     ck_assert_msg(strncmp(rd.why, refusals[_i].text, strlen(refusals[_i].text)) == 0, "%s", rd.why);
-    ck_assert_uint_eq(w->r->logs.readers_n, 0);
+    ck_assert_uint_eq(w->r->logs.streams_n, 0);
     world_destroy(w);
 }
 END_TEST

@@ -87,6 +87,30 @@ START_TEST(bodies_of_calls_that_wait_are_nobody_elses_limit)
 }
 END_TEST
 
+/* Small ones of many functions: they had no share, however many they were. */
+START_TEST(small_calls_that_wait_are_nobody_elses_limit)
+{
+    static const char body[12000];
+    struct world *w = world_create(little_memory);
+    struct engage_session *s = NULL;
+    char fn[16];
+
+    hang(w, "prepare_image");
+    for (int i = 0; i < 100; i++) {
+        snprintf(fn, sizeof(fn), "f%d", i);
+        s = world_call(w, (struct call_spec){ .app = "evil", .fn = fn, .image = "big", .no_body = true });
+        world_body(w, s, body, sizeof(body), true);
+        world_run_ms(w, 1);
+    }
+    ck_assert_str_eq(s->details, "memory of waiting calls is used up");
+    s = world_call(w, (struct call_spec){ .app = "quiet", .no_body = true });
+    world_body(w, s, body, sizeof(body), true);
+    world_run_ms(w, COLD_MS);
+    ck_assert_msg(s->success, "%d %s, %s", s->code, s->text, s->details);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(an_image_that_is_there_waits_behind_no_pull)
 {
     struct world *w = world_create(roomy);
@@ -258,6 +282,33 @@ START_TEST(room_that_does_not_come_is_promised_to_nobody)
     ck_assert(small->success); /* not behind the large one */
     world_run_ms(w, 1000);
     ck_assert_int_eq(large->code, 503);
+    world_destroy(w);
+}
+END_TEST
+
+static void three_fit(struct world *w)
+{
+    w->totals.mem_bytes = 384 * ACCOUNT_MIB;
+}
+
+/* What a large one leaves that is ahead is free at once: the small one waited for its own limit. */
+START_TEST(room_that_is_given_up_is_for_the_next_one)
+{
+    struct world *w = world_create(three_fit);
+    struct engage_session *large, *small;
+
+    world_call(w, (struct call_spec){ .app = "evil", .fn = "y", .mem_mb = 256 });
+    world_call(w, (struct call_spec){ .app = "calm", .fn = "z" });
+    world_run_ms(w, 500);
+    hang(w, "close");
+    large = world_call(w, (struct call_spec){ .app = "quiet", .fn = "large", .mem_mb = 256 });
+    world_run_ms(w, 50);
+    small = world_call(w, (struct call_spec){ .app = "other", .fn = "small" });
+    world_run_ms(w, 300);
+    ck_assert(!small->success);
+    world_gone(w, large);
+    world_run_ms(w, COLD_MS);
+    ck_assert_msg(small->success, "%d %s", small->code, small->details);
     world_destroy(w);
 }
 END_TEST
@@ -436,6 +487,7 @@ TCase *neighbours_tests(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, memory_that_waits_for_an_image_is_nobody_elses_limit);
     tcase_add_test(t, bodies_of_calls_that_wait_are_nobody_elses_limit);
+    tcase_add_test(t, small_calls_that_wait_are_nobody_elses_limit);
     tcase_add_test(t, an_image_that_is_there_waits_behind_no_pull);
     tcase_add_test(t, an_image_that_was_there_waits_behind_no_look);
     tcase_add_test(t, a_pull_that_nobody_waits_for_makes_room);
@@ -444,6 +496,7 @@ TCase *neighbours_tests(void)
     tcase_add_test(t, starts_that_hang_leave_half_of_the_places);
     tcase_add_test(t, removals_that_hang_keep_nobody_from_starting);
     tcase_add_test(t, room_that_does_not_come_is_promised_to_nobody);
+    tcase_add_test(t, room_that_is_given_up_is_for_the_next_one);
     tcase_add_test(t, a_function_whose_start_hung_starts_one_at_a_time);
     tcase_add_test(t, nobody_waits_longer_than_start_wait);
     tcase_add_test(t, what_a_driver_never_gives_back_is_given_up);

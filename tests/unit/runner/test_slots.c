@@ -478,6 +478,32 @@ START_TEST(taken_while_freezing)
 }
 END_TEST
 
+static void one_fits(struct world *w)
+{
+    w->totals.mem_bytes = 128 * ACCOUNT_MIB;
+}
+
+/* Who waits beside it waited for queue_wait, or for a start that hangs. */
+START_TEST(one_whose_caller_left_while_it_was_frozen_serves_others)
+{
+    struct world *w = world_create(one_fits);
+    struct engage_session *first, *second;
+
+    w->r->opt.freeze_idle_ns = 50 * ENV_MS;
+    w->fast_ns = 20 * ENV_MS;
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 125);
+    ck_assert_ptr_nonnull(world_container(w, CTR_FREEZE));
+    first = world_call(w, (struct call_spec){ .what = "ok" });
+    second = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 1);
+    world_gone(w, first);
+    world_run_ms(w, 60);
+    ck_assert(second->success);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(freeze_fails)
 {
     struct world *w = world_create(NULL);
@@ -537,6 +563,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, nothing_is_reserved_while_pulling);
     tcase_add_test(t, freeze_and_thaw);
     tcase_add_test(t, taken_while_freezing);
+    tcase_add_test(t, one_whose_caller_left_while_it_was_frozen_serves_others);
     tcase_add_test(t, freeze_fails);
     tcase_add_test(t, thaw_fails);
     return t;

@@ -150,6 +150,8 @@ void world_body(struct world *w, struct engage_session *s, const void *data, siz
 void world_gone(struct world *w, struct engage_session *s);
 void world_run_ms(struct world *w, int64_t ms);
 void world_exit(struct world *w, const char *container_id, uint32_t reason, int status);
+/* Its function has filled the directory of its socket. */
+void world_outgrow(struct world *w, const char *container_id);
 /* The id of some container in `state`, or NULL. */
 struct container *world_container(struct world *w, enum ctr_state state);
 void world_check(struct world *w); /* invariants */

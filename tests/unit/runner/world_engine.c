@@ -494,6 +494,19 @@ static int s_open(void *impl, const char *container_id,
     return 0;
 }
 
+void world_outgrow(struct world *w, const char *container_id)
+{
+    struct fn_error err = ERR_INIT;
+    struct fnsock *s = socks;
+
+    (void)w;
+    while (strcmp(s->id, container_id) != 0) {
+        s = s->next;
+    }
+    err_set(&err, FN_E_EXHAUSTED, "socket directory is full");
+    s->on_ready(s->ud, &err);
+}
+
 static const char *s_dir(const struct fnsock *s)
 {
     return s->id;
