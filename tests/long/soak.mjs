@@ -12,7 +12,7 @@
 // was not executed never began; nothing ran that nobody was told of; no container, cgroup, mount, directory or process is
 // left, and descriptors and memory of each node are what they were after a round without faults.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { appendFileSync, chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync,
+import { appendFileSync, chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, renameSync, rmSync,
   truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
@@ -44,7 +44,6 @@ const REST_MS = 120_000
 const SETTLE_MS = 3000
 const RSS_GROWTH_KIB = 6 * 1024
 const FD_GROWTH = 4
-const FDS_OF_THREAD = 4 // connections to the engine that a thread of the driver keeps (core/http/fetch.c)
 const RUNNER_MB = 640
 const STOP_LATE_MS = 60_000
 
@@ -448,12 +447,21 @@ async function judgeRest() {
   await until('nothing of containers is left', () => leftovers().length === 0, REST_MS).catch(() => leftovers().forEach((l) => problem(`left: ${l}`)))
 }
 
-const look = () => Object.fromEntries(Object.values(nodes).map((n) => [n.name, resources(n.pid)]))
+
+// Threads of a driver keep connections to the engine (core/http/fetch.c): as many as were busy at a time, which is chance.
+function connectionsToEngine(pid) {
+  const clients = readFileSync('/proc/net/unix', 'utf8').split('\n').slice(1).map((l) => l.trim().split(/\s+/)).filter((f) => f[5] === '03' && !f[7]).map((f) => `socket:[${f[6]}]`)
+  const own = new Set(clients)
+  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
+    try { return own.has(readlinkSync(`/proc/${pid}/fd/${fd}`)) } catch { return false }
+  }).length
+}
+const look = () => Object.fromEntries(Object.values(nodes).map((n) => [n.name, { ...resources(n.pid), kept: n.kind === 'docker' ? connectionsToEngine(n.pid) : 0 }]))
 
 // Without connections of ours, which nodes see closed a moment later.
 async function atRest(before = look()) {
   Object.values(nodes).forEach((n) => closeIdle(n.port))
-  await until('descriptors are those of before', () => Object.entries(look()).every(([name, now]) => now.fds <= before[name].fds), SETTLE_MS).catch(() => {})
+  await until('descriptors are those of before', () => Object.entries(look()).every(([name, now]) => now.fds - now.kept <= before[name].fds - before[name].kept), SETTLE_MS).catch(() => {})
   return look()
 }
 
@@ -461,7 +469,7 @@ function judgeResources(before, rest) {
   for (const [name, now] of Object.entries(rest)) {
     const was = before[name]
     say(`${name} at rest: ${now.fds} descriptors (${was.fds}), ${now.threads} threads (${was.threads}), ${Math.round(now.rssKiB / 1024)} MiB (${Math.round(was.rssKiB / 1024)})`)
-    if (now.fds > was.fds + FD_GROWTH + FDS_OF_THREAD * Math.max(0, now.threads - was.threads)) problem(`${name} has ${now.fds} descriptors open, before it was ${was.fds}`)
+    if (now.fds - now.kept > was.fds - was.kept + FD_GROWTH) problem(`${name} has ${now.fds} descriptors open, before it was ${was.fds}; ${now.kept} and ${was.kept} lead to the engine`)
     if (now.rssKiB > was.rssKiB + RSS_GROWTH_KIB) problem(`${name} has ${now.rssKiB} KiB of memory, before it was ${was.rssKiB}`)
   }
 }
