@@ -308,7 +308,7 @@ void cplane_listed(struct npm_group *g, const struct npm_event *e, int64_t now_n
     g->listed = true;
     g->listed_ns = now_ns;
     g->list_failures = 0;
-    g->standby = e->standby;
+    hosts_turn(g, e->standby, now_ns);
     find_moving(g, e);
     for (uint32_t i = 0; i < e->n; i++) {
         take_machine(g, &e->machines[i], i, first_list, now_ns);

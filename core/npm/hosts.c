@@ -234,7 +234,7 @@ static void watch_silent(struct npm_group *g, struct npm_host *h, uint32_t *sile
 
 static void watch_one(struct npm_group *g, struct npm_host *h, uint32_t *silent, int64_t now_ns)
 {
-    if (now_ns < g->act_down_ns || !g->listed) {
+    if (now_ns < g->act_down_ns || !g->listed || g->standby) {
         return;
     }
     if (h->state == NPM_DRAINING) {
@@ -261,6 +261,43 @@ static int64_t time_out_ns(const struct npm_group *g, const struct npm_host *h)
         return h->silent_ns + g->o.silent_max_ns;
     }
     return INT64_MAX;
+}
+
+/* ---- who acts -------------------------------------------------------------------------------- */
+
+/* What began to drain is left to the manager that acts, but for the operator's wishes. */
+static void leave_to_other(struct npm_group *g, struct npm_host *h, int64_t now_ns)
+{
+    if (h->state == NPM_DRAINING && h->wish == NPM_WISH_NONE) {
+        take_back(g, h, now_ns);
+    }
+}
+
+/* Nobody here acted on what was too long before. */
+static void begin_anew(struct npm_host *h, int64_t now_ns)
+{
+    if (h->state == NPM_BOOTING || h->state == NPM_DRAINING) {
+        h->since_ns = now_ns;
+    }
+    h->silent_ns = h->silent_ns ? now_ns : 0;
+}
+
+void hosts_turn(struct npm_group *g, bool standby, int64_t now_ns)
+{
+    if (standby == g->standby) {
+        return;
+    }
+    g->standby = standby;
+    g->act_down_ns = now_ns + g->o.loss_brake_ns; /* as after a start */
+    for (uint32_t i = 0; i < g->n_hosts; i++) {
+        struct npm_host *h = host_at(g, i);
+
+        if (standby) {
+            leave_to_other(g, h, now_ns);
+        } else {
+            begin_anew(h, now_ns);
+        }
+    }
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */

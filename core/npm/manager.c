@@ -620,13 +620,13 @@ static bool renew_wish(void *ud, const char *id, enum npm_wish wish)
     struct mgroup *g = ud;
     const struct npm_host *h = npm_host_find(g->group, id);
 
-    if (h && h->wish != wish && h->state != NPM_REMOVING) {
+    if (h && h->wish != wish && h->state != NPM_REMOVING && !g->standby) {
         manager_step(g, &e);
     }
     return h != NULL;
 }
 
-/* What was wished of hosts that were adopted a moment ago. */
+/* What was wished of hosts that were adopted a moment ago, or while another manager acted. */
 static void renew_wishes(struct mgroup *g)
 {
     struct npm_manager *m = g->manager;

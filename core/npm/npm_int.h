@@ -219,6 +219,8 @@ void hosts_drain(struct npm_group *g, struct npm_host *h, enum npm_reason why, i
 void hosts_lost(struct npm_group *g, const struct npm_host *h, int64_t well_ns, int64_t now_ns);
 /* One that was asked for did not live. */
 void hosts_stillborn(struct npm_group *g, const char *id, int64_t now_ns);
+/* Another manager acts from now on, or none does any more. */
+void hosts_turn(struct npm_group *g, bool standby, int64_t now_ns);
 /* Time-outs of all hosts, questions about their load; returns when to look again. */
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns);
 

@@ -97,7 +97,21 @@ static void on_stopped(void *ud)
     *(int *)ud = 1;
 }
 
-static const struct fn_cplane_ops ops = { .list = list, .provision = provision };
+static int claimed; /* by another manager */
+
+static int claim(void *inst, struct fn_op *op, const char *group, struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    (void)group;
+    (void)reterr;
+    return claimed;
+}
+
+static const struct fn_cplane_ops ops = { .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
+                                          .list = list,
+                                          .provision = provision,
+                                          .claim = claim };
 static struct plugin cplane;
 static struct npm_manager *m;
 
@@ -129,6 +143,7 @@ static void setup(void)
     groups_n = 1;
     runners_max = MACHINES_MAX;
     asks = runs = 0;
+    claimed = 0;
     memset(tickets, 0, sizeof(tickets));
     machines_n = MACHINES_N;
     no_memory = false;
@@ -365,6 +380,25 @@ START_TEST(a_new_manager_does_what_was_wished_of_the_last_one)
 }
 END_TEST
 
+/* It could not be taken back there: a manager that stands by refuses the operator's orders. */
+START_TEST(wishes_wait_until_the_manager_acts)
+{
+    const struct npm_host *h;
+
+    claimed = 1;
+    ck_assert_int_eq(
+        npm_wishes_set(npm_manager_wishes(m), "default", "machine-1", NPM_WISH_DRAIN, 0), 0);
+    pass(5);
+    h = npm_host_find(npm_manager_group(m, "default"), "machine-1");
+    ck_assert_int_eq(h->state, NPM_BOOTING);
+    ck_assert_int_eq(give("machine-1", NPM_UNDRAIN, "another manager acts"), FN_E_PRECONDITION);
+    claimed = 0;
+    pass(5);
+    ck_assert_int_eq(h->state, NPM_DRAINING);
+    ck_assert_int_eq(h->wish, NPM_WISH_DRAIN);
+}
+END_TEST
+
 /* A load balancer that has not heard of the stop yet: once its demand began a call of the control
  * plane that outlived the manager. */
 START_TEST(a_stopped_manager_begins_nothing)
@@ -417,6 +451,7 @@ int main(void)
     tcase_add_test(t, what_comes_each_second_is_said_each_ten);
     tcase_add_test(t, what_cannot_be_done_is_refused);
     tcase_add_test(t, a_new_manager_does_what_was_wished_of_the_last_one);
+    tcase_add_test(t, wishes_wait_until_the_manager_acts);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
     tcase_add_test(t, a_stopped_manager_begins_nothing);
     tcase_add_test(t, test_defaults_are_those_of_the_rows);

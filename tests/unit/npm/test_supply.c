@@ -51,6 +51,72 @@ START_TEST(a_manager_that_stands_by_adds_and_removes_nothing)
 }
 END_TEST
 
+static enum npm_host_state state_of(const char *id)
+{
+    return npm_host_find(group, id)->state;
+}
+
+/* One that this manager alone cannot reach serves the load balancers of the one that acts, and
+ * its own: it was drained, and removed when this manager acted. */
+START_TEST(a_manager_that_stands_by_gives_up_no_silent_runner)
+{
+    cloud.others = true;
+    cloud_add();
+    pass(20, RUNNER_MB);
+    cloud.active = 3;
+    cloud.silent_runners = true;
+    pass(500, RUNNER_MB);
+    ck_assert_int_eq(state_of("m0"), NPM_ACTIVE);
+    cloud.others = false;
+    pass(50, RUNNER_MB); /* how long it was silent before does not count */
+    ck_assert_int_eq(state_of("m0"), NPM_ACTIVE);
+    cloud.silent_runners = false;
+    pass(400, RUNNER_MB);
+    ck_assert_int_eq(state_of("m0"), NPM_ACTIVE);
+    ck_assert_uint_eq(notes[NPM_NOTE_DRAINING], 0);
+    ck_assert_uint_eq(cloud.removes, 0);
+}
+END_TEST
+
+START_TEST(a_manager_that_stands_by_gives_up_none_that_boots)
+{
+    cloud.others = true;
+    cloud.silent_runners = true;
+    cloud_add();
+    cloud_add();
+    pass(700, 2 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_BOOTING], 2);
+    cloud.others = false;
+    pass(40, 2 * RUNNER_MB);
+    cloud.silent_runners = false;
+    pass(20, 2 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert_uint_eq(notes[NPM_NOTE_BOOT_FAILED], 0);
+    ck_assert_uint_eq(cloud.removes, 0);
+}
+END_TEST
+
+/* Its control plane gives groups for a while: what it began to drain is the other one's now. */
+START_TEST(a_manager_that_stands_by_gives_back_what_it_drains)
+{
+    pass(20, 3 * RUNNER_MB);
+    cloud.active = 1;
+    step((struct npm_event){ .kind = NPM_DRAIN, .id = "m0" });
+    pass(65, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 3);
+    cloud.others = true;
+    pass(400, 0);
+    ck_assert_int_eq(state_of("m0"), NPM_DRAINING); /* the operator's */
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    cloud.active = 0;
+    pass(10, 0);
+    cloud.others = false;
+    pass(20, 2 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert_uint_eq(cloud.removes, 0);
+}
+END_TEST
+
 /* M4: asked capacity that never comes is asked again, at most NPM_EXPIRED_MAX times at full
  * speed. */
 START_TEST(a_request_that_brings_nothing_expires)
@@ -316,6 +382,9 @@ TCase *supply_tests(void)
     tcase_add_test(t, nothing_is_bought_before_it_settled);
     tcase_add_test(t, a_restart_buys_no_second_fleet);
     tcase_add_test(t, a_manager_that_stands_by_adds_and_removes_nothing);
+    tcase_add_test(t, a_manager_that_stands_by_gives_up_no_silent_runner);
+    tcase_add_test(t, a_manager_that_stands_by_gives_up_none_that_boots);
+    tcase_add_test(t, a_manager_that_stands_by_gives_back_what_it_drains);
     tcase_add_test(t, a_request_that_brings_nothing_expires);
     tcase_add_test(t, a_failing_control_plane_is_asked_ever_more_slowly);
     tcase_add_test(t, a_repeated_request_is_the_same_to_the_letter);
