@@ -60,14 +60,20 @@ static void words_join(struct words **to, struct words **from)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
+static void group_clear(struct group *g)
+{
+    words_free(&g->words);
+    words_free(&g->new_words);
+    free(g->members);
+    free(g->label_sets);
+    free(g->cells);
+    *g = (struct group){ .name = "" };
+}
+
 void groups_finish(struct groups *gs)
 {
     for (uint32_t i = 0; i < gs->n; i++) {
-        words_free(&gs->list[i]->words);
-        words_free(&gs->list[i]->new_words);
-        free(gs->list[i]->members);
-        free(gs->list[i]->label_sets);
-        free(gs->list[i]->cells);
+        group_clear(gs->list[i]);
         free(gs->list[i]);
     }
     gs->n = 0;
@@ -83,18 +89,50 @@ struct group *groups_find(struct groups *gs, const char *name)
     return NULL;
 }
 
-struct group *groups_get(struct groups *gs, const char *name)
+static int is_idle(const struct group *g, int64_t now_ns)
+{
+    const struct fn_demand *d = &g->demand;
+
+    return g->n == 0 && g->held == 0 && d->mem_mb == 0 && d->waiting == 0 && d->running == 0 &&
+           now_ns - g->wanted_ns >= GROUPS_IDLE_NS;
+}
+
+/* A new one, or in the place of the one that was wanted longest ago. */
+static struct group *group_new(struct groups *gs, int64_t now_ns)
+{
+    struct group *g = NULL;
+
+    if (gs->n < GROUPS_MAX) {
+        g = calloc(1, sizeof(*g));
+        gs->list[gs->n] = g;
+        gs->n += g != NULL;
+        return g;
+    }
+    for (uint32_t i = 0; i < gs->n; i++) {
+        struct group *other = gs->list[i];
+
+        if (is_idle(other, now_ns) && (!g || other->wanted_ns < g->wanted_ns)) {
+            g = other;
+        }
+    }
+    if (g) {
+        group_clear(g);
+    }
+    return g;
+}
+
+struct group *groups_get(struct groups *gs, const char *name, int64_t now_ns)
 {
     struct group *g = groups_find(gs, name);
     size_t len = strlen(name);
 
-    if (g || gs->n == GROUPS_MAX || len > WIRE_GROUP_MAX) {
+    if (g || len > WIRE_GROUP_MAX) {
         return g;
     }
-    g = calloc(1, sizeof(*g));
+    g = group_new(gs, now_ns);
     if (g) {
         memcpy(g->name, name, len);
-        gs->list[gs->n++] = g;
+        g->wanted_ns = now_ns;
     }
     return g;
 }

@@ -12,8 +12,9 @@
 
 #include <fn/pool.h>
 
-#define GROUPS_MAX 256u
+#define GROUPS_MAX 512u /* as many as the host has in use at a time */
 #define GROUPS_MEMBERS_MAX 65536u /* of a list */
+#define GROUPS_IDLE_NS 3000000000LL /* of a group in use the host tells each second */
 #define GROUPS_GRACE_NS 30000000000LL
 #define GROUPS_GRACE_MIN 3u /* members; of fewer, one is most of them */
 
@@ -32,6 +33,8 @@ struct words; /* texts that are freed together */
 struct group {
     char name[WIRE_GROUP_MAX + 1];
     struct fn_demand demand;
+    int64_t wanted_ns; /* last word about its demand */
+    uint32_t held;     /* tasks and questions under way that are about it */
     uint64_t epoch, version;
     uint64_t list_no; /* lists begun so far */
     struct words *words, *new_words; /* of all members; of the list that is taken */
@@ -53,8 +56,9 @@ struct groups {
 
 void groups_finish(struct groups *gs);
 struct group *groups_find(struct groups *gs, const char *name);
-/* NULL: too many, or no memory. */
-struct group *groups_get(struct groups *gs, const char *name);
+/* When there are too many, one that the host has forgotten and that has no members goes. NULL:
+ * there is none, or no memory. */
+struct group *groups_get(struct groups *gs, const char *name, int64_t now_ns);
 
 /* Between begin and end, group_labels() is called for each set of labels, then group_member() for
  * each member; one without an id or address that can be used is only counted. */

@@ -160,6 +160,7 @@ static int list(struct intake *in, struct intake_task *t, uint32_t *portion)
 static void task_free(struct intake *in, struct intake_task *t)
 {
     in->snap->discard(t->list);
+    t->group->held--;
     free(t);
 }
 
@@ -248,6 +249,7 @@ static struct intake_task *task_create(const struct intake *in, struct group *g,
         return NULL;
     }
     t->group = g;
+    g->held++;
     t->len = len;
     return t;
 }

@@ -203,6 +203,12 @@ static void on_poll_message(void *ud, const void *data, size_t len)
     intake_message(&l->intake, l->polled, NULL, data, len);
 }
 
+static void polled_end(struct link *l)
+{
+    l->polled->held--;
+    l->polled = NULL;
+}
+
 static void on_poll_end(void *ud, int32_t code, const char *text)
 {
     struct link *l = ud;
@@ -210,7 +216,7 @@ static void on_poll_end(void *ud, int32_t code, const char *text)
     if (code < 0) {
         l->failed(l->ud, l->polled, code, text);
     }
-    l->polled = NULL;
+    polled_end(l);
 }
 
 /* One group after the other, so that a slow answer delays none but its own. */
@@ -225,10 +231,11 @@ static void poll_next(struct link *l)
         return;
     }
     l->polled = l->groups.list[l->poll_next++ % l->groups.n];
+    l->polled->held++;
     l->poll_next_ns = now_ns(l) + l->conf->poll_ns / l->groups.n;
     wire_group_id(&o, l->polled->name);
     if (call(l, "/RunnerManager/GetLBGroup", &o, l->conf->timeout_ns, &cb, &id) < 0) {
-        l->polled = NULL;
+        polled_end(l);
     }
 }
 
@@ -267,7 +274,7 @@ static void on_timer(void *ud)
 void link_want(struct link *l, const char *group, const struct fn_demand *demand)
 {
     struct group *known = groups_find(&l->groups, group);
-    struct group *g = known ? known : groups_get(&l->groups, group);
+    struct group *g = known ? known : groups_get(&l->groups, group, now_ns(l));
     int urgent;
 
     if (!g) {
@@ -276,6 +283,7 @@ void link_want(struct link *l, const char *group, const struct fn_demand *demand
     }
     urgent = g->demand.waiting == 0 && demand->waiting > 0;
     g->demand = *demand;
+    g->wanted_ns = now_ns(l);
     if (!known && l->watch_call != 0) {
         l->watch_ended = 1;
         l->rpc->cancel(l->host, l->watch_call);
@@ -305,7 +313,7 @@ int link_open(struct link *l, struct fn_error *reterr)
     }
     l->incarnation = l->host->rng->u64(l->host) | 1;
     l->historic = strcmp(l->conf->protocol, "historic") == 0;
-    groups_get(&l->groups, FN_GROUP_DEFAULT);
+    groups_get(&l->groups, FN_GROUP_DEFAULT, now_ns(l));
     arm(l, now_ns(l));
     return 0;
 }

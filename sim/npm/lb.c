@@ -180,7 +180,7 @@ static struct group *group_of(struct lb *lb, const struct pool *p)
 {
     static const char *const names[POOLS_MAX] = { "default", "g1", "g2", "g3" };
 
-    return lb->real ? groups_get(&lb->groups, names[p->no]) : &lb->light[p->no];
+    return lb->real ? groups_get(&lb->groups, names[p->no], 0) : &lb->light[p->no];
 }
 
 static bool in_snap(const struct snap *s, uint32_t place)

@@ -71,7 +71,7 @@ static void read_lists(struct fuzz_in in)
     struct group *g;
 
     memset(&groups, 0, sizeof(groups));
-    g = groups_get(&groups, "default");
+    g = groups_get(&groups, "default", 0);
     for (int i = 0; g && i < LISTS_N; i++) {
         struct fuzz_in list = fuzz_line(&in);
 

@@ -15,7 +15,7 @@ static struct group *g;
 static void setup(void)
 {
     memset(&groups, 0, sizeof(groups));
-    g = groups_get(&groups, "default");
+    g = groups_get(&groups, "default", 0);
 }
 
 static void teardown(void)
@@ -185,13 +185,42 @@ START_TEST(groups_are_bounded)
 
     memset(name, 'x', sizeof(name));
     name[WIRE_GROUP_MAX + 1] = '\0';
-    ck_assert_ptr_null(groups_get(&groups, name));
+    ck_assert_ptr_null(groups_get(&groups, name, 0));
     for (uint32_t i = 1; i < GROUPS_MAX; i++) {
         snprintf(name, sizeof(name), "g%u", i);
-        ck_assert_ptr_nonnull(groups_get(&groups, name));
+        ck_assert_ptr_nonnull(groups_get(&groups, name, i));
     }
-    ck_assert_ptr_null(groups_get(&groups, "one more"));
-    ck_assert_ptr_eq(groups_get(&groups, "default"), g);
+    ck_assert_ptr_null(groups_get(&groups, "one more", S));
+    ck_assert_ptr_eq(groups_get(&groups, "default", S), g);
+}
+END_TEST
+
+/* Once a function author who renamed a group 255 times locked out those of everybody. */
+START_TEST(a_group_that_nobody_uses_gives_its_place)
+{
+    struct group *calls, *held;
+    char name[WIRE_GROUP_MAX + 1];
+
+    take("a", S); /* default has members */
+    calls = groups_get(&groups, "calls", S);
+    calls->demand.running = 1;
+    held = groups_get(&groups, "held", S);
+    held->held = 1;
+    for (uint32_t i = 0; i < 3 * GROUPS_MAX; i++) {
+        struct group *one;
+
+        snprintf(name, sizeof(name), "g%u", i);
+        one = groups_get(&groups, name, (10 + i) * S);
+        ck_assert_ptr_nonnull(one);
+        ck_assert_str_eq(one->name, name);
+        ck_assert_uint_eq(one->n, 0);
+        ck_assert_uint_le(groups.n, GROUPS_MAX);
+    }
+    ck_assert_ptr_eq(groups_find(&groups, "default"), g);
+    ck_assert_ptr_eq(groups_find(&groups, "calls"), calls);
+    ck_assert_ptr_eq(groups_find(&groups, "held"), held);
+    ck_assert_ptr_nonnull(groups_find(&groups, name));
+    ck_assert_ptr_null(groups_find(&groups, "g0"));
 }
 END_TEST
 
@@ -587,6 +616,7 @@ int main(void)
     tcase_add_test(t, a_tenth_goes_the_rest_keeps_its_order);
     tcase_add_test(t, as_many_others_as_may_be);
     tcase_add_test(t, groups_are_bounded);
+    tcase_add_test(t, a_group_that_nobody_uses_gives_its_place);
     tcase_add_test(t, demand_is_encoded_as_protobuf);
     tcase_add_test(t, notes_of_both_kinds_are_read);
     tcase_add_test(t, a_membership_is_read);
