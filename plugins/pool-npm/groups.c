@@ -214,7 +214,7 @@ static int is_word(const char *s)
 int group_labels(struct group *g, const char *labels)
 {
     if (g->n_label_sets == GROUPS_MEMBERS_MAX) {
-        return FN_E_EXHAUSTED;
+        return FN_E_RANGE;
     }
     if (g->n_label_sets == g->cap_label_sets) {
         uint32_t cap = g->cap_label_sets ? g->cap_label_sets * 2 : 16;
@@ -257,7 +257,7 @@ int group_member(struct group *g, const struct wire_member *m)
         return 0;
     }
     if (g->listed++ == GROUPS_MEMBERS_MAX) {
-        return FN_E_EXHAUSTED;
+        return FN_E_RANGE;
     }
     set.id = words_add(&g->new_words, m->id);
     set.address = words_add(&g->new_words, m->address);

@@ -61,10 +61,11 @@ struct group *groups_find(struct groups *gs, const char *name);
 struct group *groups_get(struct groups *gs, const char *name, int64_t now_ns);
 
 /* Between begin and end, group_labels() is called for each set of labels, then group_member() for
- * each member; one without an id or address that can be used is only counted. */
+ * each member; one without an id or address that can be used is only counted. < 0: no memory, or
+ * FN_E_RANGE: too many. */
 void group_list_begin(struct group *g);
-int group_labels(struct group *g, const char *labels);          /* < 0: the same */
-int group_member(struct group *g, const struct wire_member *m); /* < 0: no memory, too many */
+int group_labels(struct group *g, const char *labels);
+int group_member(struct group *g, const struct wire_member *m);
 void group_list_end(struct group *g, int64_t now_ns);
 /* Members whose grace is over go. 1 = the members changed. */
 int group_expire(struct group *g, int64_t now_ns);

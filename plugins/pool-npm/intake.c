@@ -60,10 +60,21 @@ static int check(struct intake *in, struct intake_task *t, uint32_t *portion)
     return 0;
 }
 
-static int too_large(const struct intake *in)
+static int lose(const struct intake *in, const char *why)
 {
+    say(in->host, FN_LOG_WARN, "membership", why);
+    in->lost(in->ud);
+    return TASK_OVER;
+}
+
+/* What is too large stays so. */
+static int not_taken(const struct intake *in, int why)
+{
+    if (why != FN_E_RANGE) {
+        return lose(in, "out of memory, it is asked for again");
+    }
     say(in->host, FN_LOG_WARN, "membership", "too large, it is left out");
-    return FN_E_EXHAUSTED;
+    return TASK_OVER;
 }
 
 static int take_labels(struct intake *in, struct intake_task *t, uint32_t *portion)
@@ -77,8 +88,9 @@ static int take_labels(struct intake *in, struct intake_task *t, uint32_t *porti
             enter(t, STEP_TAKE);
             return 1;
         }
-        if (group_labels(t->group, labels) < 0) {
-            return too_large(in);
+        r = group_labels(t->group, labels);
+        if (r < 0) {
+            return not_taken(in, r);
         }
     }
     return 0;
@@ -104,6 +116,7 @@ static void take_over(struct intake *in, struct intake_task *t)
 static int take(struct intake *in, struct intake_task *t, uint32_t *portion)
 {
     struct wire_member m;
+    int r;
 
     for (; *portion > 0; (*portion)--) {
         if (wire_next_member(&t->at, &m) == 0) {
@@ -111,8 +124,9 @@ static int take(struct intake *in, struct intake_task *t, uint32_t *portion)
             enter(t, STEP_LIST);
             return 1;
         }
-        if (group_member(t->group, &m) < 0) {
-            return too_large(in);
+        r = group_member(t->group, &m);
+        if (r < 0) {
+            return not_taken(in, r);
         }
     }
     return 0;
@@ -149,10 +163,8 @@ static int list(struct intake *in, struct intake_task *t, uint32_t *portion)
     } else {
         r = in->snap->publish(done);
     }
-    if (r < 0) {
-        say(in->host, FN_LOG_WARN, "membership", "the node did not take it, the last one stays");
-    }
-    return TASK_OVER;
+    return r < 0 ? lose(in, "the node did not take it, the last one stays until it is told again")
+                 : TASK_OVER;
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -245,7 +257,7 @@ static struct intake_task *task_create(const struct intake *in, struct group *g,
     struct intake_task *t = calloc(1, sizeof(*t) + len);
 
     if (!t) {
-        say(in->host, FN_LOG_WARN, "membership", "out of memory, it is left out");
+        lose(in, "out of memory, it is asked for again");
         return NULL;
     }
     t->group = g;

@@ -3,7 +3,7 @@
  * One task after the other, each for one group:
  *
  *   CHECK ──readable to its end──▶ LABELS ──▶ TAKE ──▶ LIST ──published──▶ done
- *     └──not readable: left out──▶ done
+ *     └──not readable: left out──▶ done   └── any: no memory ──lost()──▶ done
  *
  * A list of ten thousand members takes milliseconds, and calls wait for the loop: so at most
  * INTAKE_PORTION members are looked at in a turn of it; short lists are published within the call.
@@ -22,6 +22,10 @@ struct intake {
     const struct fn_snap_if *snap;
     struct intake_task *first; /* the one that is worked on; owned, as those behind it */
     uint64_t timer;            /* its next portion, while there is a task */
+    /* What the manager told got lost for want of memory, or the host has no room for it: it is to
+     * be told again. */
+    void (*lost)(void *ud);
+    void *ud;
 };
 
 /* A message with a group's members, which is copied. head: what wire_read_head() said; NULL: the

@@ -10,6 +10,7 @@
 #define MS 1000000LL
 #define S 1000000000LL
 #define WATCH_RETRY_NS (500 * MS)
+#define AGAIN_NS (5 * S) /* a node that takes no list is not told all of them at full speed */
 #define OBJECTION_NS (60 * S)
 #define STATE_NS (10 * S)
 #define WATCH_RETRY_MAX 2u /* doublings */
@@ -188,10 +189,28 @@ static void watch(struct link *l)
         names[i] = l->groups.list[i]->name;
         l->groups.list[i]->fresh = 1;
     }
+    l->again_ns = 0;
     wire_watch(&o, l->lb_id, names, l->groups.n);
     if (call(l, "/fnd.Pool/Watch", &o, 0, &cb, &l->watch_call) < 0) {
         l->watch_next_ns = now_ns(l) + WATCH_RETRY_NS;
     }
+}
+
+/* The next stream tells all lists. */
+static void watch_anew(struct link *l)
+{
+    l->again_ns = 0;
+    if (l->watch_call != 0) {
+        l->watch_ended = 1;
+        l->rpc->cancel(l->host, l->watch_call);
+    }
+}
+
+static void on_lost(void *ud)
+{
+    struct link *l = ud;
+
+    l->again_ns = l->again_ns ? l->again_ns : now_ns(l) + AGAIN_NS;
 }
 
 /* ---- historic -------------------------------------------------------------------------------- */
@@ -259,6 +278,9 @@ static void on_timer(void *ud)
         l->demand_next_ns = now + l->conf->interval_ns;
         send_demand(l);
     }
+    if (l->again_ns != 0 && now >= l->again_ns) {
+        watch_anew(l);
+    }
     watch(l);
     poll_next(l);
     for (uint32_t i = 0; i < l->groups.n; i++) {
@@ -284,9 +306,8 @@ void link_want(struct link *l, const char *group, const struct fn_demand *demand
     urgent = g->demand.waiting == 0 && demand->waiting > 0;
     g->demand = *demand;
     g->wanted_ns = now_ns(l);
-    if (!known && l->watch_call != 0) {
-        l->watch_ended = 1;
-        l->rpc->cancel(l->host, l->watch_call);
+    if (!known) {
+        watch_anew(l);
     }
     if (!known || urgent) {
         l->host->timer->cancel(l->host, l->timer);
@@ -313,6 +334,8 @@ int link_open(struct link *l, struct fn_error *reterr)
     }
     l->incarnation = l->host->rng->u64(l->host) | 1;
     l->historic = strcmp(l->conf->protocol, "historic") == 0;
+    l->intake.lost = on_lost;
+    l->intake.ud = l;
     groups_get(&l->groups, FN_GROUP_DEFAULT, now_ns(l));
     arm(l, now_ns(l));
     return 0;

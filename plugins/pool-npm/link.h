@@ -38,9 +38,10 @@ struct link {
     uint64_t watch_call;
     char objection[LINK_OBJECTION_MAX]; /* the last one of the manager */
     int64_t objection_next_ns, state_next_ns;
-    int watch_ended; /* by us, to ask for more groups */
+    int watch_ended; /* by us, to ask for more groups or for all lists once more */
     int64_t watch_next_ns;
     uint32_t watch_failures;
+    int64_t again_ns; /* the stream is begun anew then, for lists that got lost; 0 = none did */
     struct group *polled; /* historic: whose answer is awaited */
     uint32_t poll_next;
     uint64_t timer;

@@ -1,8 +1,9 @@
 /* The pure parts of pool/npm: the wire and what a group makes of lists. */
 #include <hash.h>
-#include <intake.h>
+#include <link.h>
 
 #include <check.h>
+#include <poor.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,7 @@ START_TEST(as_many_others_as_may_be)
     ck_assert_int_eq(take_many(0, max), 0);
     ck_assert_int_eq(take_many(1, max), 0);
     ck_assert_uint_eq(g->n, GROUPS_MEMBERS_MAX);
-    ck_assert_int_eq(take_many(0, max + 1), FN_E_EXHAUSTED);
+    ck_assert_int_eq(take_many(0, max + 1), FN_E_RANGE);
     ck_assert_int_eq(take_many(2, max), 0);
     ck_assert_uint_eq(g->n, GROUPS_MEMBERS_MAX);
 }
@@ -330,7 +331,8 @@ static struct {
     struct intake intake;
     void (*due)(void *ud); /* the timer */
     void *due_ud;
-    uint32_t begun, adding, published, last_n, warned;
+    uint32_t begun, adding, published, last_n, warned, lost;
+    int refuses; /* lists */
     uint64_t last_ids; /* sum of the ids of the last list */
     uint64_t ids;
     char labels[128]; /* of the first ones of the list */
@@ -374,6 +376,9 @@ static int h_begin(const struct fn_host *host, const char *group, struct fn_snap
 {
     (void)host;
     ck_assert_str_eq(group, "default");
+    if (h.refuses) {
+        return FN_E_EXHAUSTED;
+    }
     h.begun++;
     h.adding = 0;
     h.ids = 0;
@@ -407,6 +412,12 @@ static void h_discard(struct fn_snap_builder *b)
     (void)b;
 }
 
+static void h_lost(void *ud)
+{
+    ck_assert_ptr_eq(ud, &h);
+    h.lost++;
+}
+
 static void intake_setup(void)
 {
     static const struct fn_clock_if clock = { .now_ns = h_now };
@@ -419,7 +430,7 @@ static void intake_setup(void)
     setup();
     memset(&h, 0, sizeof(h));
     h.host = (struct fn_host){ .clock = &clock, .timer = &timer, .log = &log };
-    h.intake = (struct intake){ .host = &h.host, .snap = &snap };
+    h.intake = (struct intake){ .host = &h.host, .snap = &snap, .lost = h_lost, .ud = &h };
 }
 
 static void intake_teardown(void)
@@ -584,6 +595,47 @@ START_TEST(a_broken_long_list_changes_nothing)
 }
 END_TEST
 
+/* The manager tells a list once, and once nobody asked for it again. */
+START_TEST(a_list_that_the_node_does_not_take_is_asked_for_again)
+{
+    h.refuses = 1;
+    tell(1, 0, 3, 0);
+    ck_assert_uint_eq(h.lost, 1);
+    h.refuses = 0;
+    g->fresh = 1; /* the stream that was asked for */
+    tell(1, 0, 3, 0);
+    ck_assert_uint_eq(h.published, 1);
+    ck_assert_uint_eq(h.last_n, 3);
+    ck_assert_uint_eq(h.lost, 1);
+}
+END_TEST
+
+/* Whichever allocation fails, the list is taken, or asked for again and taken then. */
+START_TEST(a_list_that_memory_was_short_for_is_asked_for_again)
+{
+    unsigned n = 2; /* the first one is tell()'s own */
+
+    for (int failed = 1; failed; n++) {
+        groups_finish(&groups);
+        setup();
+        h.lost = h.published = 0;
+        poor_begin(n);
+        tell(1, 0, 1000, 0);
+        while (turn()) {
+        }
+        failed = poor_end();
+        ck_assert_uint_eq(h.lost + h.published, 1);
+        g->fresh = 1; /* the stream that was asked for */
+        tell(1, 0, 1000, 0);
+        while (turn()) {
+        }
+        ck_assert_uint_eq(h.last_ids, ids_of(0, 1000));
+        ck_assert_uint_eq(g->n, 1000);
+    }
+    ck_assert_uint_gt(n, 10);
+}
+END_TEST
+
 START_TEST(a_pool_ends_in_the_middle)
 {
     tell(1, 0, 10000, 0);
@@ -598,30 +650,180 @@ START_TEST(a_pool_ends_in_the_middle)
 }
 END_TEST
 
+/* ---- the talk with the manager: with one that says what the test says ----------------------- */
+
+static struct {
+    struct link link;
+    void (*tick)(void *ud);
+    struct fn_rpc_cb watch;
+    uint32_t watches, cancelled;
+    int64_t now;
+} t;
+
+static int64_t t_now(const struct fn_host *host)
+{
+    (void)host;
+    return t.now;
+}
+
+static int t_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void *ud), void *ud,
+                 uint64_t *ret_id)
+{
+    (void)host;
+    (void)at_ns;
+    ck_assert_ptr_eq(ud, &t.link);
+    t.tick = cb;
+    *ret_id = 1;
+    return 0;
+}
+
+static uint64_t t_u64(const struct fn_host *host)
+{
+    (void)host;
+    return 7;
+}
+
+static int t_open(const struct fn_host *host, const char *address, const char *tls,
+                  uint64_t *ret_channel, struct fn_error *reterr)
+{
+    (void)host;
+    (void)address;
+    (void)tls;
+    (void)reterr;
+    *ret_channel = 1;
+    return 0;
+}
+
+static int t_call(const struct fn_host *host, const struct fn_rpc_call *call,
+                  const struct fn_rpc_cb *cb, void *ud, uint64_t *ret_id, struct fn_error *reterr)
+{
+    (void)host;
+    (void)reterr;
+    ck_assert_ptr_eq(ud, &t.link);
+    *ret_id = 1;
+    if (strcmp(call->method, "/fnd.Pool/Watch") == 0) {
+        t.watch = *cb;
+        *ret_id = 10 + ++t.watches;
+    }
+    return 0;
+}
+
+static void t_cancel(const struct fn_host *host, uint64_t id)
+{
+    (void)host;
+    ck_assert_uint_eq(id, 10 + t.watches);
+    t.cancelled++;
+}
+
+static void t_close(const struct fn_host *host, uint64_t channel)
+{
+    (void)host;
+    (void)channel;
+}
+
+static void t_failed(void *ud, struct group *of, int32_t code, const char *text)
+{
+    (void)ud;
+    (void)of;
+    (void)code;
+    (void)text;
+}
+
+static void link_setup(void)
+{
+    static const struct fn_clock_if clock = { .now_ns = t_now };
+    static const struct fn_timer_if timer = { .arm = t_arm, .cancel = h_cancel };
+    static const struct fn_rng_if rng = { .u64 = t_u64 };
+    static const struct fn_rpc_if rpc = {
+        .open = t_open, .close = t_close, .call = t_call, .cancel = t_cancel };
+    static const struct link_conf conf = { .address = "npm:9190",
+                                           .lb_id = "lb",
+                                           .protocol = "auto",
+                                           .interval_ns = S,
+                                           .poll_ns = S / 2,
+                                           .timeout_ns = 2 * S };
+
+    intake_setup();
+    memset(&t, 0, sizeof(t));
+    t.now = S;
+    h.host.clock = &clock;
+    h.host.timer = &timer;
+    h.host.rng = &rng;
+    t.link = (struct link){ .host = &h.host,
+                            .rpc = &rpc,
+                            .conf = &conf,
+                            .intake = { .host = &h.host, .snap = h.intake.snap },
+                            .failed = t_failed };
+    ck_assert_int_eq(link_open(&t.link, NULL), 0);
+}
+
+static void link_teardown(void)
+{
+    link_close(&t.link);
+    groups_finish(&t.link.groups);
+    intake_teardown();
+}
+
+static void pass(int64_t seconds)
+{
+    for (int64_t i = 0; i < 10 * seconds; i++) {
+        t.now += S / 10;
+        t.tick(&t.link);
+    }
+}
+
+static void tell_watch(void)
+{
+    t.watch.message(&t.link, membership, sizeof(membership) - 1);
+}
+
+START_TEST(a_lost_list_begins_the_stream_anew)
+{
+    pass(1);
+    ck_assert_uint_eq(t.watches, 1);
+    h.refuses = 1;
+    tell_watch();
+    h.refuses = 0;
+    pass(4);
+    ck_assert_uint_eq(t.cancelled, 0); /* not at full speed */
+    pass(2);
+    ck_assert_uint_eq(t.cancelled, 1);
+    t.watch.end(&t.link, FN_E_CANCELLED, NULL);
+    pass(1);
+    ck_assert_uint_eq(t.watches, 2);
+    tell_watch();
+    ck_assert_uint_eq(h.published, 1);
+    ck_assert_uint_eq(h.last_n, 2);
+    pass(60);
+    ck_assert_uint_eq(t.cancelled, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("pool npm");
-    TCase *t = tcase_create("pool npm");
+    TCase *pure = tcase_create("pool npm");
     TCase *in = tcase_create("intake");
+    TCase *talk = tcase_create("link");
     SRunner *runner;
     int failed;
 
-    tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, members_keep_their_places);
-    tcase_add_test(t, a_sudden_loss_is_not_believed_at_once);
-    tcase_add_test(t, drained_members_go_at_once);
-    tcase_add_test(t, older_lists_are_no_news);
-    tcase_add_test(t, another_epoch_begins_a_stream);
-    tcase_add_test(t, ten_thousand_members);
-    tcase_add_test(t, a_tenth_goes_the_rest_keeps_its_order);
-    tcase_add_test(t, as_many_others_as_may_be);
-    tcase_add_test(t, groups_are_bounded);
-    tcase_add_test(t, a_group_that_nobody_uses_gives_its_place);
-    tcase_add_test(t, demand_is_encoded_as_protobuf);
-    tcase_add_test(t, notes_of_both_kinds_are_read);
-    tcase_add_test(t, a_membership_is_read);
-    tcase_add_test(t, broken_memberships_are_refused);
-    suite_add_tcase(s, t);
+    tcase_add_checked_fixture(pure, setup, teardown);
+    tcase_add_test(pure, members_keep_their_places);
+    tcase_add_test(pure, a_sudden_loss_is_not_believed_at_once);
+    tcase_add_test(pure, drained_members_go_at_once);
+    tcase_add_test(pure, older_lists_are_no_news);
+    tcase_add_test(pure, another_epoch_begins_a_stream);
+    tcase_add_test(pure, ten_thousand_members);
+    tcase_add_test(pure, a_tenth_goes_the_rest_keeps_its_order);
+    tcase_add_test(pure, as_many_others_as_may_be);
+    tcase_add_test(pure, groups_are_bounded);
+    tcase_add_test(pure, a_group_that_nobody_uses_gives_its_place);
+    tcase_add_test(pure, demand_is_encoded_as_protobuf);
+    tcase_add_test(pure, notes_of_both_kinds_are_read);
+    tcase_add_test(pure, a_membership_is_read);
+    tcase_add_test(pure, broken_memberships_are_refused);
+    suite_add_tcase(s, pure);
     tcase_add_checked_fixture(in, intake_setup, intake_teardown);
     tcase_add_test(in, a_short_list_is_published_at_once);
     tcase_add_test(in, a_long_list_is_taken_in_portions);
@@ -629,8 +831,13 @@ int main(void)
     tcase_add_test(in, members_have_labels);
     tcase_add_test(in, a_member_that_cannot_be_used_is_left_out);
     tcase_add_test(in, a_broken_long_list_changes_nothing);
+    tcase_add_test(in, a_list_that_the_node_does_not_take_is_asked_for_again);
+    tcase_add_test(in, a_list_that_memory_was_short_for_is_asked_for_again);
     tcase_add_test(in, a_pool_ends_in_the_middle);
     suite_add_tcase(s, in);
+    tcase_add_checked_fixture(talk, link_setup, link_teardown);
+    tcase_add_test(talk, a_lost_list_begins_the_stream_anew);
+    suite_add_tcase(s, talk);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
