@@ -32,11 +32,12 @@
     "                rm -rf \"$d\"\n"                                                              \
     "            continue\n"                                                                       \
     "        fi\n"                                                                                 \
-    /* What it said last is all that tells why it ended. */                                        \
+    /* What it said last is all that tells why it ended. Some echoes make lines of a "\n". */      \
     "        if ! alive \"$d\"; then\n"                                                            \
     "            [ \"$verb\" = list ] || continue\n"                                               \
     "            [ -e \"$d/removed\" ] ||\n"                                                       \
-    "                echo \"gone ${d##*/} $(tail -n 1 \"$d/log\" 2>/dev/null |\n"                  \
+    "                printf 'gone %s %s\\n' \"${d##*/}\" \\\n"                                     \
+    "                    \"$(tail -n 1 \"$d/log\" 2>/dev/null |\n"                                 \
     "                    tr -cd '[:print:]' | cut -c 1-400)\"\n"                                   \
     "            mv \"$d/log\" \"$home/last.log\" 2>/dev/null\n"                                   \
     "            rm -rf \"$d\"\n"                                                                  \
