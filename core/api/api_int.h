@@ -50,7 +50,7 @@ struct api {
     struct changes changes;
     struct hooks *hooks;          /* for what begins now; NULL: nobody hears of it */
     LIST_HEAD(, hooks) all_hooks; /* and those before it, whose listeners have not heard of all */
-    uint32_t heard; /* changes that listeners hear of, from before_change() to after_change() */
+    uint32_t heard; /* changes of all lines, from before_change() to after_change() */
     void (*idle)(void *ud);
     void *idle_ud;
     struct env_timer idle_timer;

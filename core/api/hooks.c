@@ -4,9 +4,11 @@
  *                  └─ refused, or late ──▶ answer
  *
  * One line of changes per chain of listeners, one change at a time: a listener is asked and told
- * one after the other. A reload begins a line of its own, so that a listener that hangs holds up
- * no change behind it. Nothing of the store is held while listeners think. While a change is on
- * the lane its hook belongs to the worker; everything else belongs to the loop. */
+ * one after the other. A reload begins a line of its own, with room of its own, so that a listener
+ * that hangs holds up no change behind it; how many lines there are is bound by the node's
+ * generations, since each counts its chain. Nothing of the store is held while listeners think.
+ * While a change is on the lane its hook belongs to the worker; everything else belongs to the
+ * loop. */
 #include <api/api_int.h>
 
 #include <base/log.h>
@@ -29,6 +31,7 @@ struct hooks {
     struct chain *chain; /* counted */
     bool asks, tells;    /* one of its listeners has before_change(), after_change() */
     uint32_t refs;       /* the API's, of the line in use, and each change's */
+    uint32_t heard;      /* changes that are in it, FN_CHANGES_MAX at most */
     struct api_calls waiting;
     struct api_call *running;
     struct env_work work;
@@ -301,11 +304,12 @@ int hooks_submit(struct api_call *c, struct fn_error *reterr)
     if (!h) {
         return store_submit(a->deps.store, &c->op, reterr);
     }
-    if (a->heard >= FN_CHANGES_MAX) {
+    if (h->heard >= FN_CHANGES_MAX) {
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM,
-                            "API1115 %u changes are in front of listeners already", a->heard);
+                            "API1115 %u changes are in front of listeners already", h->heard);
     }
     a->heard++;
+    h->heard++;
     h->refs++;
     c->hook.line = h;
     return h->asks ? queue_question(c, reterr) : store_submit(a->deps.store, &c->op, reterr);
@@ -350,6 +354,7 @@ void hooks_end(struct api_call *c)
     buf_finish(&c->hook.json);
     if (h) {
         env_timer_clear(h->env, &c->hook.due);
+        h->heard--;
         hooks_unref(h);
         if (--a->heard == 0) {
             tell_idle(a);

@@ -72,6 +72,10 @@ static const struct fn_listener_ops both = {
     .before_change = before_change,
     .after_change = after_change,
 };
+static const struct fn_listener_ops told_only = {
+    .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
+    .after_change = after_change,
+};
 static const struct fn_listener_ops none = {
     .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
 };
@@ -440,6 +444,63 @@ START_TEST(a_reload_has_listeners_of_its_own)
 }
 END_TEST
 
+/* Carries out what the store has to do; what a listener has to do comes back, as if it hung. */
+static struct env_work *work_of_the_store(void)
+{
+    struct env_work *hung = NULL;
+    struct env_work *w;
+
+    while ((w = TAILQ_FIRST(&env->work))) {
+        if (w->lane != ENV_LANE_ENDS) {
+            fake_env_work_one(env);
+            continue;
+        }
+        ck_assert_ptr_null(hung);
+        hung = w;
+        TAILQ_REMOVE(&env->work, w, link);
+        env->n_work--;
+    }
+    return hung;
+}
+
+/* A corrected listener takes the place of one that hangs. */
+START_TEST(a_reload_has_room_of_its_own)
+{
+    struct plugin hangs, other;
+    struct plugin *hanging[] = { &hangs };
+    struct plugin *others[] = { &other };
+    struct chain old = { .listeners = hanging, .n_listeners = 1 };
+    struct chain next = { .listeners = others, .n_listeners = 1 };
+    struct env_work *hung;
+    char body[64];
+
+    fake_plugin_init(&hangs, "hangs", &told_only, &hangs);
+    fake_plugin_init(&other, "other", &told_only, &other);
+    ck_assert_int_eq(api_set_chain(api, &old), 0);
+    for (uint32_t i = 0; i < FN_CHANGES_MAX; i++) {
+        snprintf(body, sizeof(body), "{\"name\":\"b%u\"}", i);
+        ck_assert_ptr_nonnull(submit("POST", "/v2/apps", body));
+    }
+    hung = work_of_the_store();
+    ck_assert_ptr_nonnull(hung);
+    ck_assert_ptr_null(submit("POST", "/v2/apps", "{\"name\":\"more\"}"));
+    ck_assert_int_eq(said.status, 503);
+    ck_assert_int_eq(api_set_chain(api, &next), 0);
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"more\"}"), 200);
+    ck_assert(was_heard("other after 11 name=more"));
+    ck_assert(!was_heard("hangs after 11 name=b"));
+    ck_assert_uint_eq(old.refs, 1);
+    api_drain(api, on_idle, NULL); /* a node that ends waits for all lines */
+    ck_assert_int_eq(idle, 0);
+    TAILQ_INSERT_TAIL(&env->work, hung, link); /* it comes back after all */
+    env->n_work++;
+    fake_env_work_all(env);
+    ck_assert_int_eq(idle, 1);
+    ck_assert_uint_eq(old.refs, 0);
+    ck_assert_int_eq(api_set_chain(api, NULL), 0);
+}
+END_TEST
+
 START_TEST(a_node_ends_when_all_is_told)
 {
     ck_assert_ptr_nonnull(submit("POST", "/v2/apps", "{\"name\":\"a\"}"));
@@ -492,6 +553,7 @@ int main(void)
     tcase_add_test(t, without_a_worker_it_is_tried_again);
     tcase_add_test(t, only_so_many_are_let_in);
     tcase_add_test(t, a_reload_has_listeners_of_its_own);
+    tcase_add_test(t, a_reload_has_room_of_its_own);
     tcase_add_test(t, a_node_ends_when_all_is_told);
     tcase_add_test(t, a_node_that_ends_does_not_wait_for_ever);
     suite_add_tcase(s, t);
