@@ -281,15 +281,28 @@ int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr)
     return 0;
 }
 
+const char *postgres_place(const char *url)
+{
+    const char *begin = strstr(url, "://") + 3;
+    const char *end = begin + strcspn(begin, "@/");
+
+    return *end == '@' ? end + 1 : begin;
+}
+
+/* libpq's words for what it does not take have parts of the URL in them. An '@' behind the place
+ * where it begins is from a password with '/' or '@', whose rest libpq takes for host and database
+ * and would tell as such later. */
 int postgres_check(const char *url, struct fn_error *reterr)
 {
-    char *why = NULL;
-    PQconninfoOption *options = PQconninfoParse(url, &why);
-    int r = options ? 0
-                    : err_set(reterr, FN_E_INVALID, "a URL that libpq takes (%.*s)",
-                              why ? line_len(why) : 0, why ? why : "");
+    const char *place = postgres_place(url);
+    size_t len = strcspn(place, "?");
+    PQconninfoOption *options = memchr(place, '@', len) ? NULL : PQconninfoParse(url, NULL);
 
+    if (!options) {
+        return err_set(reterr, FN_E_INVALID,
+                       "a URL that libpq takes, with special characters of user and password as "
+                       "%%XX and no settings but its own");
+    }
     PQconninfoFree(options);
-    PQfreemem(why);
-    return r;
+    return 0;
 }

@@ -63,5 +63,7 @@ int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr);
 int postgres_ears_open(const char *url, struct ears **ret, struct fn_error *reterr);
 /* Without connecting; the sentence says what a URL should be, and has no password. */
 int postgres_check(const char *url, struct fn_error *reterr);
+/* Where its hosts begin, behind user and password. [any] */
+const char *postgres_place(const char *url);
 
 #endif

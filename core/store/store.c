@@ -344,14 +344,13 @@ int store_check_url(const char *url, struct fn_error *reterr)
                           "sqlite3://<path of a file> or postgres://<user>@<host>/<database>");
 }
 
-/* Without user, password and settings. */
 void store_print_name(const char *url, char ret[STORE_NAME_BYTES])
 {
-    const char *at = strncmp(url, "postgres", 8) == 0 ? strrchr(url, '@') : NULL;
-    int scheme = at ? (int)(strstr(url, "://") + 3 - url) : 0;
-    const char *rest = at ? at + 1 : url;
+    const char *begin = strstr(url, "://") + 3;
+    const char *place = strncmp(url, "postgres", 8) == 0 ? postgres_place(url) : begin;
 
-    snprintf(ret, STORE_NAME_BYTES, "%.*s%.*s", scheme, url, (int)strcspn(rest, "?"), rest);
+    snprintf(ret, STORE_NAME_BYTES, "%.*s%.*s", (int)(begin - url), url, (int)strcspn(place, "?"),
+             place);
 }
 
 static void queue_init(struct queue *q, struct store *s, struct sql *db, bool writes)

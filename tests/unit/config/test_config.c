@@ -607,6 +607,13 @@ static const struct {
       "CFG706 FN_DB_URL, got \"mysql\"; expected sqlite3://<path of a file> or "
       "postgres://<user>@<host>/<database>\n",
       1 },
+    { { "FN_NODE_TYPE=api", "FN_DB_URL=postgres://fn:100%sure@db/fn" },
+      "CFG706 FN_DB_URL, got \"postgres\"; expected a URL that libpq takes, with special characters "
+      "of user and password as %XX and no settings but its own\n",
+      1 },
+    { { "FN_NODE_TYPE=api", "FN_DB_URL=postgres://fn:is/sure@db/fn" },
+      "CFG706 FN_DB_URL, got \"postgres\"; expected a URL that libpq takes, with",
+      1 },
     { { "FN_NODE_TYPE=api", "FN_PORT=8081" },
       "CFG710 note: http.listen :8081: whoever reaches this port may change apps and functions; ",
       0 },

@@ -614,6 +614,46 @@ START_TEST(what_is_no_database_is_refused)
 }
 END_TEST
 
+/* Sentences and logs have nothing of a password, however it is written. name NULL: refused. */
+static const struct {
+    const char *url, *name;
+} urls[] = {
+    { "sqlite3:///data/me@home/fn.db", "sqlite3:///data/me@home/fn.db" },
+    { "postgres://h/db", "postgres://h/db" },
+    { "postgresql://fn:sure@h:5432/db?sslmode=require", "postgresql://h:5432/db" },
+    { "postgres://fn:100%25sure@h/db", "postgres://h/db" },
+    { "postgres://h/db?user=x&password=is@sure", "postgres://h/db" },
+    { "postgres://fn@h?password=sure", "postgres://h" },
+    { "postgres://fn:is?sure@h/db", "postgres://h/db" },
+    { "postgres://fn:sure@/db?host=/run", "postgres:///db" },
+    { "postgres://fn:100%sure@h/db", NULL },
+    { "postgres://fn:is/sure@h/db", NULL },
+    { "postgres://fn:1/sure@h:5432/db", NULL },
+    { "postgres://fn:is@sure@h/db", NULL },
+    { "postgres://fn:is,sure/2@h/db", NULL },
+    { "postgres://h/db?password=is&sure", NULL },
+    { "postgres://h/db?password=is&sure=1", NULL },
+    { "postgres://fn:sure@[::1/db", NULL },
+};
+
+START_TEST(a_password_is_never_told)
+{
+    char name[STORE_NAME_BYTES];
+    int r = store_check_url(urls[_i].url, &error);
+
+    if (urls[_i].name) {
+        store_print_name(urls[_i].url, name);
+        ck_assert_msg(r == 0, "%s", error.msg);
+        ck_assert_str_eq(name, urls[_i].name);
+    } else {
+        ck_assert_int_eq(r, FN_E_INVALID);
+        ck_assert_str_eq(error.msg,
+                         "a URL that libpq takes, with special characters of user and password as "
+                         "%XX and no settings but its own");
+    }
+}
+END_TEST
+
 /* A row that neither fnd nor Go Fn writes is a failure of the store, not of its reader. */
 START_TEST(a_broken_row_is_told)
 {
@@ -836,6 +876,7 @@ int main(void)
     tcase_add_test(t, an_older_database_is_lifted);
     tcase_add_loop_test(t, other_databases_are_refused, 0, 4);
     tcase_add_test(t, what_is_no_database_is_refused);
+    tcase_add_loop_test(t, a_password_is_never_told, 0, sizeof(urls) / sizeof(urls[0]));
     tcase_add_test(t, a_broken_row_is_told);
     tcase_add_loop_test(t, others_tell_what_they_changed, 0,
                         sizeof(told_by_others) / sizeof(told_by_others[0]));
