@@ -54,6 +54,19 @@ static int tell_others(struct queue *q, struct store_op *op, struct fn_error *re
     return sql_change(q->db, q->db->ops->tell, args, 1, NULL, reterr);
 }
 
+/* Where that fails, the change's error says why unless it is the client's mistake: SQLite takes all
+ * of a transaction back by itself when it cannot write, and knows no savepoint any more. */
+static int take_back(struct sql *db, const struct store_op *op, struct fn_error *reterr)
+{
+    int r = sql_do(db, "ROLLBACK TO op", reterr);
+
+    if (r < 0 && err_http_status(&op->error) >= 500) {
+        *reterr = op->error;
+        r = op->result;
+    }
+    return r;
+}
+
 /* A change stands alone: what it began and did not end is taken back. < 0: nothing of the
  * transaction is left, and *reterr is not the change's own mistake. */
 static int run_change(struct queue *q, struct store_op *op, struct fn_error *reterr)
@@ -66,7 +79,7 @@ static int run_change(struct queue *q, struct store_op *op, struct fn_error *ret
     }
     op->result = op->verb->run(db, op, &op->error);
     op->result = op->result < 0 ? op->result : tell_others(q, op, &op->error);
-    r = op->result < 0 ? sql_do(db, "ROLLBACK TO op", reterr) : 0;
+    r = op->result < 0 ? take_back(db, op, reterr) : 0;
     return r < 0 ? r : sql_do(db, "RELEASE op", reterr);
 }
 
