@@ -40,13 +40,14 @@ struct parent {
     int64_t crashes_s[CRASHES_MAX]; /* ring */
     uint32_t n_crashes;
     uint32_t pause_ms;
-    bool older; /* the next one starts with the older copy */
-    int stop;   /* signal that asks for the end, 0 = none */
+    int older; /* of copies[]: what starts serve with until the next reload; -1 = the file */
+    int stop;  /* signal that asks for the end, 0 = none */
 };
 
 static struct page *page; /* NULL: nobody supervises */
 static int copies[2] = { -1, -1 };
 static pid_t above; /* of the node: its parent */
+static int restored = -1; /* of the node: the copy that it started with, until it is in use */
 
 static int64_t supervise_now_ns(void)
 {
@@ -84,6 +85,7 @@ int supervise_parent(void)
     return above;
 }
 
+/* After a return to the older copy the file holds what crashed: that is not to replace it. */
 void supervise_loaded(const char *config_path)
 {
     uint32_t slot;
@@ -91,12 +93,13 @@ void supervise_loaded(const char *config_path)
     if (!page || !config_path) {
         return;
     }
-    slot = atomic_load(&page->slot) ^ 1;
-    if (copy_file(config_path, copies[slot])) {
+    slot = restored >= 0 ? (uint32_t)restored : atomic_load(&page->slot) ^ 1;
+    if (restored >= 0 || copy_file(config_path, copies[slot])) {
         atomic_store(&page->slot, slot);
         atomic_store(&page->loaded_s, supervise_now_s());
         atomic_fetch_add(&page->loads, 1);
     }
+    restored = -1;
 }
 
 void supervise_ending(void)
@@ -116,8 +119,8 @@ static struct config *config_again(const struct parent *s)
     struct conf_problems p;
     struct config *c = NULL;
 
-    if (s->older) {
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", copies[atomic_load(&page->slot) ^ 1]);
+    if (s->older >= 0) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", copies[s->older]);
         from = path;
     }
     conf_problems_init(&p);
@@ -145,6 +148,7 @@ static int be_child(struct parent *s, pid_t parent,
     int r;
 
     above = parent;
+    restored = s->older;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) {
         return EXIT_INTERNAL; /* it went before the line above */
@@ -227,8 +231,11 @@ static void tell_crash(struct parent *s, int status)
     }
     log_error("the node crashed and is started again; calls in flight were cut", "by", how,
               "crashes", log_num(s->n_crashes), "pause_ms", log_num(s->pause_ms));
-    s->older = atomic_load(&page->loads) > 1 && age_s < RELOAD_BLAMED_S;
-    if (s->older) {
+    if (atomic_load(&page->loads) <= 1) {
+        return; /* no reload: what served goes on */
+    }
+    s->older = age_s < RELOAD_BLAMED_S ? (int)atomic_load(&page->slot) ^ 1 : -1;
+    if (s->older >= 0) {
         log_error("it crashed soon after a reload: the configuration before that serves until the "
                   "next reload", "reload_s_ago", log_num(age_s));
     }
@@ -257,7 +264,7 @@ static bool count_crash(struct parent *s)
 int supervise(struct config *c, const struct start *o,
               int (*run)(struct config *c, const struct start *o))
 {
-    struct parent s = { .start = o, .first = c };
+    struct parent s = { .start = o, .first = c, .older = -1 };
     pid_t parent = getpid();
     sigset_t set;
     int status = 0;

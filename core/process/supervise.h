@@ -6,7 +6,8 @@
  *
  * A crash is an end by a signal or with a code that a node does not choose. Calls in flight are
  * cut; the port comes back with the next process. fn.yaml is read again at each start; when it
- * cannot be used, or the crash came within 60 s of a reload, the configuration before it serves. */
+ * cannot be used, that of the start serves. When the crash came within 60 s of a reload, the
+ * configuration before that serves until the next reload, however often the node crashes. */
 #ifndef PROCESS_SUPERVISE_H
 #define PROCESS_SUPERVISE_H
 

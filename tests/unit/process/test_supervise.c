@@ -1,0 +1,111 @@
+/* With which configuration a node is started again: run() below is the node, and each start of it
+ * does what the test's next line says. */
+#include <check.h>
+#include <fcntl.h>
+#include <process/supervise.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define STARTS_MAX 4
+
+/* One start of the node. */
+struct life {
+    int serves;         /* drain_timeout in seconds of what it is started with */
+    const char *reload; /* what it takes before it crashes; NULL: nothing */
+    bool unused;        /* it crashes before its configuration is in use */
+};
+
+static struct {
+    const struct life *lives;
+    char path[64];
+    uint32_t *starts; /* shared with the node */
+} rig;
+
+static void write_file(const char *yaml)
+{
+    FILE *f = fopen(rig.path, "w");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(yaml, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Exit code 70 is a crash; any other one is a mistake of this test. */
+static int run_node(struct config *c, const struct start *o)
+{
+    const struct life *life = &rig.lives[(*rig.starts)++];
+
+    (void)o;
+    if (c->top->drain_timeout_ns != life->serves * 1000000000LL || strcmp(c->path, rig.path) != 0) {
+        fprintf(stderr, "start %u: drain_timeout %lld\n", *rig.starts,
+                (long long)c->top->drain_timeout_ns);
+        _exit(EXIT_USAGE);
+    }
+    if (!life->unused) {
+        supervise_loaded(c->path);
+    }
+    if (life->reload) {
+        write_file(life->reload);
+        supervise_loaded(c->path);
+    }
+    if (life[1].serves == 0) {
+        supervise_ending();
+        _exit(EXIT_OK);
+    }
+    _exit(EXIT_INTERNAL);
+}
+
+#define A "node: lb\nplugins: { pool: { use: static, runners: [\"r:1\"] } }\ndrain_timeout: 1s\n"
+#define B "node: lb\nplugins: { pool: { use: static, runners: [\"r:1\"] } }\ndrain_timeout: 2s\n"
+#define C "node: lb\nplugins: { pool: { use: static, runners: [\"r:1\"] } }\ndrain_timeout: 3s\n"
+
+static const struct life lives[][STARTS_MAX + 1] = {
+    { { .serves = 1, .reload = B }, { .serves = 1, .reload = C }, { .serves = 1 } },
+    { { .serves = 1, .reload = B }, { .serves = 1 }, { .serves = 1 }, { .serves = 1 } },
+    { { .serves = 1, .reload = B }, { .serves = 1, .unused = true }, { .serves = 1, .reload = C },
+      { .serves = 1 } },
+    { { .serves = 1 }, { .serves = 1, .reload = B }, { .serves = 1 } },
+};
+
+/* Whatever comes after it: another bad reload, or crashes that no reload is blamed for. */
+START_TEST(the_configuration_before_a_bad_reload_stays)
+{
+    static char *const none[] = { NULL };
+    struct start start = { .config_path = rig.path };
+    struct conf_problems p;
+    struct config *c = NULL;
+
+    snprintf(rig.path, sizeof(rig.path), "/tmp/fnd-supervise-%d.yaml", (int)getpid());
+    rig.lives = lives[_i];
+    rig.starts = mmap(NULL, sizeof(*rig.starts), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(rig.starts, MAP_FAILED);
+    write_file(A);
+    conf_problems_init(&p);
+    config_load(rig.path, none, &c, &p);
+    ck_assert_msg(p.n == 0, "%s", buf_text(&p.text));
+    ck_assert_int_eq(supervise(c, &start, run_node), EXIT_OK);
+    unlink(rig.path);
+    config_destroy(c);
+    conf_problems_finish(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("supervise");
+    TCase *t = tcase_create("supervise");
+    SRunner *runner = srunner_create(s);
+    int failed;
+
+    tcase_add_loop_test(t, the_configuration_before_a_bad_reload_stays, 0,
+                        (int)(sizeof(lives) / sizeof(lives[0])));
+    suite_add_tcase(s, t);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
