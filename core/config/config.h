@@ -219,8 +219,8 @@ struct config_tls *config_tls_copy(const struct config_tls *c, struct arena *a);
 void config_check_live(const struct config *running, const struct config *next,
                        struct conf_problems *p);
 /* The same for plugins that live as long as the node (drivers, control plane, predictor,
- * operator), given their instances in order. Their files are not looked at: a new one is used by
- * the next process. */
+ * operator), given their instances in order. What they run of is judged by the rules of now; what
+ * lies at its path is used by the next process. */
 void config_check_kept(const struct config *running, const struct config *next,
                        struct plugin *const *plugins, uint32_t n, struct conf_problems *p);
 /* Single values of a configuration in use, while nobody else reads it: names as in fn.yaml,

@@ -162,6 +162,9 @@ struct config_plugin config_plugin_default(const char *kind, const char *use, co
 /* The list is this one. */
 void config_plugin_only(struct config *c, struct config_list_plugin *list,
                         struct config_plugin plugin);
+/* Tells what plugin_judge() says of a running instance. */
+void config_plugin_judge(const struct config_plugin *plugin, const struct plugin *running,
+                         struct conf_problems *p);
 void config_plugin_override(struct config_plugin *plugin, const struct conf_override *from);
 /* Refuses a second instance of a name: metrics, `fnd shadow` and other plugins tell those of a kind
  * apart by it. */

@@ -195,6 +195,9 @@ void config_check_kept(const struct config *running, const struct config *next,
         same = same_section(next, a[i], b[i], plugins[i], p);
         told = b[i];
     }
+    for (uint32_t i = 0; same && i < n; i++) {
+        config_plugin_judge(b[i], plugins[i], p);
+    }
     if (!same && told && p->n == before) {
         conf_problem(p, "CFG720", told->where,
                      "plugins.%s cannot change while the node runs; restart the node",

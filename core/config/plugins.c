@@ -543,6 +543,16 @@ void config_plugins_check(struct config *c, struct plugin_host *h, struct conf_p
     }
 }
 
+void config_plugin_judge(const struct config_plugin *plugin, const struct plugin *running,
+                         struct conf_problems *p)
+{
+    struct buf lines = BUF_INIT(0);
+
+    plugin_judge(running, &lines);
+    tell_lines(plugin, p, &lines);
+    buf_finish(&lines);
+}
+
 bool config_plugin_same(const struct config *c, struct plugin_host *h,
                         const struct config_plugin *plugin, const struct plugin *running,
                         struct conf_problems *p)

@@ -178,9 +178,18 @@ static int judge_again(struct plugin_check *c, struct plugin_file *f)
     r = r < 0 ? r : plugin_elf_check(c, f->bytes, f->size);
     if (r == 0) {
         f->policy = c->host->n_policies;
+        f->rules = c->host->rules;
         plugin_taint(f);
     }
     return r;
+}
+
+int plugin_judge(const struct plugin *p, struct buf *lines)
+{
+    struct plugin_file *f = p->file;
+    struct plugin_check c = { .host = p->owner, .path = f->path, .lines = lines };
+
+    return f->rules == p->owner->rules ? 0 : judge_again(&c, f);
 }
 
 /* What passed once passes again: reloads do not pay a second time. */
@@ -277,6 +286,7 @@ static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st
     f->host = c->host;
     f->round = c->host->round;
     f->policy = c->host->n_policies;
+    f->rules = c->host->rules;
     take_stat(f, st);
     f->fd = plugin_seal_copy(c, fd, st, &f->bytes);
     old = f->fd < 0 ? NULL : find_bytes(c, f);

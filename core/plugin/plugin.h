@@ -106,6 +106,9 @@ void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_hos
  * have no effect. */
 int plugin_file_check(struct plugin_host *h, const char *path, const char *sha256,
                       struct plugin_file **ret, struct buf *lines, struct fn_error *reterr);
+/* [init] Judges what an instance runs of by rules that came after it was loaded; lines as above. By
+ * rules that it passed before it passes, whatever lies at its path by now. */
+int plugin_judge(const struct plugin *p, struct buf *lines);
 /* The same for callers that show one problem. */
 int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file **ret,
                      struct fn_error *reterr);

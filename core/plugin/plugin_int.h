@@ -218,6 +218,7 @@ struct plugin_file {
     bool tainted;      /* not signed, with keys */
     bool taint_told;   /* counted: for ever, its code ran */
     uint32_t policy;   /* n_policies when it was judged last */
+    uint64_t rules;    /* of the host, by which it passed last */
     void *handle;
     struct plugin_mapping *mapping; /* may be NULL */
     struct fn_manifest manifest; /* checked copy */
@@ -259,6 +260,7 @@ struct plugin_host {
     struct arena policy_texts;
     EVP_PKEY **keys; /* of policy.keys */
     uint32_t n_policies;
+    uint64_t rules; /* hash of those of a policy that files are judged by */
     char trials[PLUGIN_TRIALS_KEPT][65]; /* hashes that passed: a ring */
     uint32_t n_trials;
     int (*aside)(void (*fn)(void *arg), void *arg, int64_t timeout_ns);

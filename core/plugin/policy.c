@@ -1,7 +1,9 @@
 /* What the operator wants of plugin files, and what of it must be known to the whole process. */
 #include <plugin/plugin_int.h>
 
+#include <base/hash.h>
 #include <conf/opts.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,27 @@ void plugin_policy_free(struct plugin_host *h)
     arena_finish(&h->policy_texts);
 }
 
+/* Keys by what they are: a file may hold another one than before. */
+static uint64_t hash_rules(const struct plugin_policy *policy, EVP_PKEY *const *keys)
+{
+    bool refuse = conf_same_text(policy->unsigned_files, "refuse");
+    uint64_t h = hash_byte(HASH_INIT, refuse);
+
+    for (uint64_t i = 0; i < policy->keys.n; i++) {
+        unsigned char raw[32] = { 0 };
+        size_t len = sizeof(raw);
+
+        EVP_PKEY_get_raw_public_key(keys[i], raw, &len);
+        for (size_t k = 0; k < sizeof(raw); k++) {
+            h = hash_byte(h, raw[k]);
+        }
+    }
+    for (uint64_t i = 0; i < policy->libraries.n; i++) {
+        h = hash_byte(hash_text(h, policy->libraries.items[i]), '\n');
+    }
+    return h;
+}
+
 int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy,
                        struct fn_error *reterr)
 {
@@ -77,6 +100,7 @@ int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy
     h->policy_texts = texts;
     h->keys = keys;
     h->n_policies++;
+    h->rules = hash_rules(&copy, keys);
     return 0;
 }
 

@@ -1,15 +1,17 @@
 // Reload without loss: new generations of the configuration under load, refused ones, what may not change.
 // FND_LONG=1: a thousand reloads, and a generation that is stuck for half a minute.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import { execFile, execFileSync } from 'node:child_process'
+import { appendFileSync, chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { promisify } from 'node:util'
 import { appsYaml, fnId, startRunner } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 import { ReloadLb, lbYaml, load, resources, stamp, stampDriver } from './lib/reload.mjs'
 
+const execFileAsync = promisify(execFile)
 const LONG = process.env.FND_LONG === '1'
 const RELOADS = Number(process.env.FND_RELOADS ?? (LONG ? 1000 : 60))
 // Memory of a process grows with its first ten thousand calls: the long form tells more.
@@ -312,6 +314,39 @@ describe('reload', () => {
     await until('another driver is refused', () => runner.log.includes('plugins.driver cannot change while the node runs'))
     assert.equal(await runner.metric('fn_config_reload_failed'), 1)
     assert.match(await lb.mark(), /./)
+  })
+
+  it('new keys judge the driver that stays, too; what passed by them passes again', async () => {
+    const dir = tempDir()
+    const key = (name) => {
+      execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', path.join(dir, name)])
+      execFileSync('openssl', ['pkey', '-in', path.join(dir, name), '-pubout', '-out', path.join(dir, `${name}.pub`)])
+      return path.join(dir, `${name}.pub`)
+    }
+    const keys = [key('ops'), key('other')]
+    const driver = path.join(dir, 'driver.so')
+    copyFileSync(path.join(build, 'plugins/driver-process.so'), driver)
+    chmodSync(driver, 0o755)
+    const mine = await startRunner({ name: 'keys', driver: `driver: { use: process, file: ${driver}, root: ${path.join(build, 'functions')} }` })
+    const file = path.join(mine.dir, 'fn.yaml')
+    const text = readFileSync(file, 'utf8')
+    const reload = async (list) => {
+      writeFileSync(file, text.replace('driver:', `keys: [${list}]\n  driver:`))
+      utimesSync(file, 1, 1)
+      const command = await execFileAsync(path.join(build, 'fnd'), ['reload', '--config', file]).catch((e) => e)
+      return command.stderr
+    }
+    assert.match(await reload(keys[0]), /^PLG918 \S+fn\.yaml:\d+:\d+: \S+driver\.so: is not signed/m)
+    assert.equal(await mine.metric('fn_config_generation'), 1)
+    execFileSync('openssl', ['pkeyutl', '-sign', '-rawin', '-inkey', path.join(dir, 'ops'), '-in', driver, '-out', `${driver}.sig`])
+    assert.equal(await reload(keys[0]), '')
+    appendFileSync(driver, 'an update, which the next process uses')
+    rmSync(`${driver}.sig`)
+    assert.equal(await reload(keys[0]), '')
+    assert.match(await reload(keys[1]), /PLG918/)
+    assert.equal(await reload(keys[0]), '')
+    assert.equal(await mine.metric('fn_config_generation'), 4)
+    await mine.stop()
   })
 
   it('a full node does it too', async () => {

@@ -314,6 +314,47 @@ START_TEST(open_files_are_judged_by_new_rules)
 }
 END_TEST
 
+static void expect_judged(const struct plugin *p, int code, const char *word)
+{
+    struct buf lines = BUF_INIT(0);
+
+    ck_assert_int_eq(plugin_judge(p, &lines), code);
+    ck_assert_msg(strstr(buf_text(&lines), word) && (*word || lines.len == 0), "%s",
+                  buf_text(&lines));
+    buf_finish(&lines);
+}
+
+/* What lies at its path meanwhile is another file, whose signature says nothing of what runs. */
+START_TEST(instances_that_stay_are_judged_by_new_rules)
+{
+    struct plugin_host *h = plugin_host_create(NULL);
+    const char *key = temp_path("ops.pem");
+    EVP_PKEY *ops = make_key("ED25519", key);
+    const char *path = unsigned_copy("good");
+    struct plugin p = { .owner = h, .file = open_good(h, path) };
+
+    policy_of(h, NULL, 0, true);
+    expect_judged(&p, 0, "");
+    policy_of(h, &key, 1, true);
+    expect_judged(&p, FN_E_PERMISSION, "is not signed, got no file");
+    policy_of(h, NULL, 0, true);
+    expect_judged(&p, 0, "");
+    sign(ops, path, false);
+    policy_of(h, &key, 1, true);
+    expect_judged(&p, 0, "");
+    write_file(path, "an update", 9, 0755);
+    sign(ops, path, false);
+    policy_of(h, &key, 1, true);
+    expect_judged(&p, 0, "");
+    EVP_PKEY_free(ops);
+    ops = make_key("ED25519", key); /* in the same file */
+    policy_of(h, &key, 1, true);
+    expect_judged(&p, FN_E_PERMISSION, "is not one of this file");
+    EVP_PKEY_free(ops);
+    plugin_host_destroy(h);
+}
+END_TEST
+
 START_TEST(keys_that_are_none)
 {
     struct plugin_host *h = plugin_host_create(NULL);
@@ -398,6 +439,7 @@ TCase *sealed_tests(void)
     tcase_add_test(t, signatures);
     tcase_add_test(t, unsigned_but_allowed);
     tcase_add_test(t, open_files_are_judged_by_new_rules);
+    tcase_add_test(t, instances_that_stay_are_judged_by_new_rules);
     tcase_add_test(t, keys_that_are_none);
     tcase_add_test(t, advice);
     return t;
