@@ -201,8 +201,9 @@ static void change_tell(struct runner *r)
     int result = c->job.result;
 
     c->from = NULL;
-    if (c->settings.n > 0) {
-        r->deps.settings->keep(r->deps.settings_ud, result >= 0);
+    if (c->settings.n > 0 && !r->deps.settings->keep(r->deps.settings_ud, result >= 0) &&
+        result >= 0) {
+        result = err_set(&c->job.error, FN_E_UNAVAILABLE, "a reload was made meanwhile; try again");
     }
     if (result < 0) {
         log_stranger(FN_LOG_WARN, "a configuration of this runner was refused", "error",

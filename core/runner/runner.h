@@ -119,9 +119,10 @@ uint32_t runner_slow_operations_max(const struct runner_options *o);
 struct runner_settings {
     bool (*is_setting)(const char *name);
     /* All of them or none, in use when it returns 0; FN_E_INVALID, FN_E_UNAVAILABLE. Then keep(),
-     * which takes them back when it is false. runner_set_options() may be called from inside. */
+     * which takes them back when it is false, and is false itself where a reload took them back
+     * already. runner_set_options() may be called from inside. */
     int (*set)(void *ud, const struct fn_kv *keys, uint32_t n, struct fn_error *reterr);
-    void (*keep)(void *ud, bool keep);
+    bool (*keep)(void *ud, bool keep);
 };
 
 /* Everything is borrowed and outlives the runner; the struct itself is copied. */

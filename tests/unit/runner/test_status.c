@@ -584,7 +584,7 @@ END_TEST
 static struct {
     char text[64];
     int sets, kept, undone;
-    int result;
+    int result, reloaded; /* before keep() */
 } node;
 
 static bool node_has(const char *name)
@@ -604,11 +604,12 @@ static int node_set(void *ud, const struct fn_kv *keys, uint32_t n, struct fn_er
     return node.result < 0 ? err_set(reterr, node.result, "not such a value") : 0;
 }
 
-static void node_keep(void *ud, bool keep)
+static bool node_keep(void *ud, bool keep)
 {
     (void)ud;
     node.kept += keep;
     node.undone += !keep;
+    return keep && !node.reloaded;
 }
 
 static const struct runner_settings node_settings = { node_has, node_set, node_keep };
@@ -665,6 +666,10 @@ START_TEST(settings_and_the_keys_of_a_plugin)
     ck_assert_int_eq(a.status, 0);
     ck_assert_str_eq(last_keys, "domain=unix;");
     ck_assert_int_eq(node.kept, 1);
+    node.reloaded = 1;
+    configure(w, &a, keys, 2);
+    world_run_ms(w, 50);
+    ck_assert(a.status == GRPC_UNAVAILABLE && strstr(a.text, "a reload was made meanwhile"));
     says.result = FN_E_INVALID;
     configure(w, &a, keys, 2);
     world_run_ms(w, 50);
