@@ -94,7 +94,8 @@ static json_t *map_change(const char *map, const json_t *have, const json_t *wan
     return change;
 }
 
-/* What a PUT has to say; given, an empty one for nothing. */
+/* What a PUT has to say; given, an empty one for nothing. A file without a syslog_url wants none,
+ * as it wants no other config; other members that it lacks stay as they are. */
 static json_t *change_of(const json_t *have, const json_t *want)
 {
     static const char *const plain[] = { "image", "memory", "timeout", "idle_timeout", "source",
@@ -108,6 +109,9 @@ static json_t *change_of(const json_t *have, const json_t *want)
         if (v && !json_equal(v, json_object_get(have, plain[i]))) {
             json_object_set(change, plain[i], (json_t *)(uintptr_t)v);
         }
+    }
+    if (json_object_get(have, "syslog_url") && !json_object_get(want, "syslog_url")) {
+        json_object_set_new(change, "syslog_url", json_string(""));
     }
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
         json_t *map = map_change(maps[i], json_object_get(have, maps[i]),

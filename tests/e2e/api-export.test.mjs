@@ -92,8 +92,9 @@ apps:
     const { code, out } = await fnd(b, '--prune', 'import', changed)
     assert.equal(code, 0)
     assert.equal(out, '- app empty\n- function shop/other\n- trigger shop/price\n' +
-      '~ app shop: config, annotations\n~ function shop/price: image, config\n+ trigger shop/cost\n6 changes\n')
+      '~ app shop: syslog_url, config, annotations\n~ function shop/price: image, config\n+ trigger shop/cost\n6 changes\n')
     assert.equal((await fnd(b, '--prune', 'import', changed)).out, 'nothing to change\n')
+    assert.doesNotMatch((await fnd(b, 'export', 'shop')).out, /syslog_url/)
   })
 
   test('annotations come out and go in as they were written', async () => {
