@@ -116,15 +116,6 @@ static void put_str(struct line *l, const char *s)
     line_put(l, s, strlen(s));
 }
 
-/* Characters that would let a foreign text forge lines or confuse a terminal: controls, line
- * separators, invisible and direction marks. */
-static bool is_dangerous(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
-           code == 0xfeff;
-}
-
 static void put_escaped_char(struct line *l, uint32_t code)
 {
     char text[16];
@@ -164,7 +155,7 @@ static void put_escaped(struct line *l, const char *s)
             text[0] = '\\';
             text[1] = (char)code;
             line_put(l, text, 2);
-        } else if (is_dangerous(code)) {
+        } else if (utf8_is_dangerous(code)) {
             put_escaped_char(l, code);
         } else {
             line_put(l, s, len);

@@ -12,6 +12,12 @@ uint32_t utf8_sequence(const char *p, const char *end);
 /* The code point of the sequence of `n` bytes at p, which utf8_sequence() has seen. */
 uint32_t utf8_code(const char *p, uint32_t n);
 bool utf8_is_valid(const char *text);
+/* Characters that would let a foreign text forge lines or confuse a terminal: controls, line
+ * separators, invisible and direction marks. */
+bool utf8_is_dangerous(uint32_t code);
+/* Bytes of the character at p, p < end, or 1 where there is none; *ret_plain: a terminal may be
+ * given it. */
+uint32_t utf8_next(const char *p, const char *end, bool *ret_plain);
 /* A text cut to what fits, between characters; bytes that are none become '?'. cap > 0. Its length
  * in `to`. */
 size_t utf8_copy(char *to, size_t cap, const char *text);

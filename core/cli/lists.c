@@ -1,4 +1,5 @@
 /* `fnd calls`, `fnd containers`, `fnd peers`: what a running node has now, as a table. */
+#include <base/utf8.h>
 #include <cli/cli.h>
 
 #include <stdio.h>
@@ -47,12 +48,20 @@ const char *cli_span(long long ms, char ret[CLI_CELL_MAX])
 
 const char *cli_plain(const char *text, char ret[CLI_CELL_MAX])
 {
-    size_t n = 0;
+    const char *end = text + strlen(text);
+    char *at = ret;
+    uint32_t n;
+    bool plain;
 
-    for (; text[n] && n < CLI_CELL_MAX - 1; n++) {
-        ret[n] = (unsigned char)text[n] < ' ' || text[n] == 0x7f ? '?' : text[n];
+    for (; text < end; text += n) {
+        n = utf8_next(text, end, &plain);
+        if (at + n >= ret + CLI_CELL_MAX) {
+            break;
+        }
+        memcpy(at, plain ? text : "?", plain ? n : 1);
+        at += plain ? n : 1;
     }
-    ret[n] = '\0';
+    *at = '\0';
     return ret;
 }
 

@@ -4,6 +4,7 @@
  * history: they are put in the order of their times, and the last ones are shown; what follows is
  * shown as it comes. */
 #include <admin/admin.h>
+#include <base/utf8.h>
 #include <cli/cli.h>
 
 #include <stdio.h>
@@ -45,10 +46,17 @@ static long long row_time(const json_t *row)
 /* A terminal obeys control characters, and functions choose them. */
 static void put_plain(const char *text)
 {
-    for (; *text; text++) {
-        bool control = ((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f;
+    const char *end = text + strlen(text);
+    uint32_t n;
+    bool plain;
 
-        putchar(control ? '?' : *text);
+    for (; text < end; text += n) {
+        n = utf8_next(text, end, &plain);
+        if (plain || *text == '\t') {
+            fwrite(text, 1, n, stdout);
+        } else {
+            putchar('?');
+        }
     }
 }
 

@@ -221,7 +221,7 @@ static int log_flood(struct fdk_call *call, const char *arg)
     uint64_t lines = number_or(arg, LOG_LINES);
 
     for (uint64_t i = 0; i < lines; i++) {
-        (void)fprintf(i % 2 ? stdout : stderr, "line %llu \x01\xfe of a flood\n",
+        (void)fprintf(i % 2 ? stdout : stderr, "line %llu \x01\xfe\xc2\x9b of a flood\n",
                       (unsigned long long)i);
     }
     (void)fflush(stdout);

@@ -111,13 +111,13 @@ function describeAll(what, options, start) {
       for (const r of answer.rows) {
         assert.equal(r.call_id, a.headers['fn-call-id'])
         assert.equal(r.fn_id, fnId('one'))
-        assert.match(r.line, /^line \d \u0001\ufffd of a flood$/)
+        assert.match(r.line, /^line \d \u0001\ufffd\u009b of a flood$/)
         assert.equal(r.stream, Number(r.line[5]) % 2 ? 'stdout' : 'stderr')
         assert.ok(r.time_ms >= before - 1 && r.time_ms <= Date.now() + 1)
       }
       const plain = await logs(node, '-n', '2', fnId('one'))
       assert.equal(plain.out.trim().split('\n').length, 2)
-      assert.match(plain.out, new RegExp(`^20\\d\\d-\\d\\d-\\d\\dT[\\d:.]+Z  ${a.headers['fn-call-id'].slice(-8)}  (out|err)  line \\d \\?`, 'm'))
+      assert.match(plain.out, new RegExp(`^20\\d\\d-\\d\\d-\\d\\dT[\\d:.]+Z  ${a.headers['fn-call-id'].slice(-8)}  (out|err)  line \\d \\?\ufffd\\? of a flood$`, 'm'))
     })
 
     it('nothing was printed', async () => {

@@ -782,6 +782,19 @@ START_TEST(test_utf8_copy)
 }
 END_TEST
 
+START_TEST(test_utf8_what_a_terminal_may_be_given)
+{
+    static const char text[] = "a\x1b\xc2\x9b\xc2\x9d\xc3\xa9\x9b\x7f\xe2\x80\xae\xe2\x82\xac";
+    char seen[16] = "", *at = seen;
+    bool plain;
+
+    for (const char *p = text; *p; *at++ = plain ? '+' : '-') {
+        p += utf8_next(p, text + sizeof(text) - 1, &plain);
+    }
+    ck_assert_str_eq(seen, "+---+---+");
+}
+END_TEST
+
 START_TEST(test_utf8_is_the_rfc_s)
 {
     const char *text = sequences[_i].text;
@@ -848,6 +861,7 @@ int main(void)
     tcase_add_test(t, test_view_takes_what_both_sides_know);
     tcase_add_test(t, test_view_gives_no_byte_beyond_the_size);
     tcase_add_test(t, test_utf8_copy);
+    tcase_add_test(t, test_utf8_what_a_terminal_may_be_given);
     tcase_add_loop_test(t, test_utf8_is_the_rfc_s, 0,
                         (int)(sizeof(sequences) / sizeof(sequences[0])));
     suite_add_tcase(s, t);
