@@ -4,9 +4,10 @@
  * One bit per runner and one per word of bits. A set bit is a hope, checked by who finds it; a
  * clear one was true when it was written. It comes back when a call at that runner ends and, for
  * ends that placers are not told of (clients that left, attempts over an older list), when the
- * sweep comes by. A runner that refused has no room until one of its calls ends, or for
- * ROOM_BUSY_NS: the cap of the placer may be more than it can take. Lives in a snapshot's index;
- * [loop]. */
+ * sweep comes by. A runner that refused, or that the host refused by itself because it is down, has
+ * no room until one of its calls ends, or the sweep comes by after ROOM_BUSY_NS: the cap of the
+ * placer may be more than it can take. So runners that are down come back a few at a time, fewer
+ * than a call may try. Lives in a snapshot's index; [loop]. */
 #ifndef PLACER_ROOM_H
 #define PLACER_ROOM_H
 
@@ -25,7 +26,7 @@ struct room {
     uint32_t turn;    /* where the next call begins that finds no room */
     uint64_t *bit;    /* n, whether there may be room */
     uint64_t *any;    /* words, whether one of their bits is set */
-    int64_t *busy_ns; /* n, until when it counts as full whatever its calls; 0 = it does not */
+    int64_t *busy_ns; /* n, it counts as full whatever its calls, at least until then; 0 = no */
 };
 
 static inline void room_set(struct room *r, uint32_t i)
@@ -132,6 +133,27 @@ static inline uint32_t room_take(struct room *r, const struct fn_ask *ask, uint6
     return ROOM_NONE;
 }
 
+/* It refused last, and neither a call of it ended nor the sweep came by in due time. */
+static inline int room_is_busy(const struct room *r, uint32_t i)
+{
+    return r->busy_ns[i] != 0;
+}
+
+static inline void room_busy(struct room *r, uint32_t i, int64_t now_ns)
+{
+    r->busy_ns[i] = now_ns + ROOM_BUSY_NS;
+    room_clear(r, i);
+}
+
+/* For an ask with which a round goes on. The host does not tell observe() of what it refuses by
+ * itself; without this, every round would begin with the same ones. */
+static inline void room_refused(struct room *r, const struct fn_ask *ask)
+{
+    if (ask->last_index < r->n && ask->last_code != PASSED_OVER) {
+        room_busy(r, ask->last_index, ask->now_ns);
+    }
+}
+
 /* What observe() tells. */
 static inline void room_observe(struct room *r, const struct fn_placed *what, int64_t now_ns)
 {
@@ -140,8 +162,7 @@ static inline void room_observe(struct room *r, const struct fn_placed *what, in
         return;
     }
     if (what->outcome == FN_DONE_BUSY || what->outcome == FN_DONE_UNREACHABLE) {
-        r->busy_ns[what->index] = now_ns + ROOM_BUSY_NS;
-        room_clear(r, what->index);
+        room_busy(r, what->index, now_ns);
     } else {
         r->busy_ns[what->index] = 0;
         room_set(r, what->index);
@@ -154,7 +175,11 @@ static inline void room_sweep(struct room *r, const struct fn_ask *ask, uint64_t
 
     for (k = 0; k < ROOM_SWEEP && k < r->n; k++) {
         r->sweep = r->sweep + 1 < r->n ? r->sweep + 1 : 0;
-        if (r->busy_ns[r->sweep] <= ask->now_ns && runner_has_room(ask, r->sweep, cap)) {
+        if (r->busy_ns[r->sweep] > ask->now_ns) {
+            continue;
+        }
+        r->busy_ns[r->sweep] = 0;
+        if (runner_has_room(ask, r->sweep, cap)) {
             room_set(r, r->sweep);
         }
     }

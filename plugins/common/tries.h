@@ -9,6 +9,9 @@
 
 #define TRIES_MAX 32u
 
+/* fn_ask.last_code, from a wrapper of placers: the runner refused nothing, it was passed over. */
+#define PASSED_OVER FN_E_EXHAUSTED
+
 /* Part of a session: zeroed is "no round yet". */
 struct tries {
     uint64_t epoch;

@@ -33,6 +33,7 @@ static uint32_t choose(struct first_session *s, const struct fn_ask *ask, uint64
 {
     uint32_t n = ask->snap->n;
     uint32_t i;
+    int passes;
 
     if (!s->over) {
         i = room ? room_take(room, ask, cap, s->next) : walk(ask, cap, s->next);
@@ -44,11 +45,12 @@ static uint32_t choose(struct first_session *s, const struct fn_ask *ask, uint64
         begin_over(s, ask, room);
     }
     note(ret, "all at their cap");
-    while (s->looked < n) {
+    while (s->looked < 2 * n) { /* in a second walk those that refused, too */
         i = s->next;
         s->next = i + 1 < n ? i + 1 : 0;
+        passes = s->looked < n && room && room_is_busy(room, i);
         s->looked++;
-        if (tries_may(&s->tries, ask->snap, i)) {
+        if (!passes && tries_may(&s->tries, ask->snap, i)) {
             return i;
         }
     }
@@ -67,6 +69,8 @@ void first_decide(struct first_session *s, const struct fn_ask *ask, const struc
         if (room) {
             room_sweep(room, ask, cap);
         }
+    } else if (room) {
+        room_refused(room, ask);
     }
     if (s->tries.n < (uint64_t)o->tries) {
         index = choose(s, ask, cap, room, ret);

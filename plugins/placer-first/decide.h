@@ -18,7 +18,7 @@ struct first_options {
 struct first_session {
     struct tries tries;
     uint32_t next;   /* index to look at next */
-    uint32_t looked; /* runners looked at since the caps were reached */
+    uint32_t looked; /* steps since the caps were reached: two walks */
     uint32_t over;   /* 1 once nobody has room below the cap */
     uint32_t reserved0;
 };

@@ -16,6 +16,11 @@ static int is_high(const struct fn_ask *ask, const struct hybrid_world *world)
                (unsigned __int128)world->index->weight * (uint64_t)o->cap * (uint64_t)o->high;
 }
 
+static int is_busy(const struct hybrid_world *world, uint32_t at)
+{
+    return world->index && room_is_busy(&world->index->room, at);
+}
+
 /* The best of the runners where the function has an idle container: the fullest one below the cap
  * when calls are packed, the least loaded one when they are spread. */
 static uint32_t warm_best(const struct hybrid_session *s, const struct fn_ask *ask,
@@ -42,31 +47,39 @@ static uint32_t warm_best(const struct hybrid_session *s, const struct fn_ask *a
     return best;
 }
 
-static uint32_t idler(const struct hybrid_session *s, const struct fn_ask *ask, uint32_t best,
-                      uint32_t at)
+/* Those that refused last: a runner that is down has few calls. */
+static uint32_t idler(const struct hybrid_session *s, const struct fn_ask *ask,
+                      const struct hybrid_world *world, uint32_t best, uint32_t at)
 {
+    int busier;
+
     if (!tries_may(&s->tries, ask->snap, at)) {
         return best;
     }
-    return best == ROOM_NONE || runner_is_idler(ask, at, best) ? at : best;
+    if (best == ROOM_NONE) {
+        return at;
+    }
+    busier = is_busy(world, at) - is_busy(world, best);
+    return busier < 0 || (busier == 0 && runner_is_idler(ask, at, best)) ? at : best;
 }
 
 static uint32_t least_loaded(const struct hybrid_session *s, const struct fn_ask *ask,
-                             const struct hybrid_chance *chance)
+                             const struct hybrid_world *world)
 {
+    const struct hybrid_chance *chance = &world->chance;
     uint32_t n = ask->snap->n;
     uint32_t from = (uint32_t)(chance->u64(chance->ud) % n); /* equals take turns */
     uint32_t best = ROOM_NONE;
     uint32_t i;
 
     for (i = 0; n > ALL_MAX && i < SAMPLE; i++) {
-        best = idler(s, ask, best, (uint32_t)(chance->u64(chance->ud) % n));
+        best = idler(s, ask, world, best, (uint32_t)(chance->u64(chance->ud) % n));
     }
     for (i = 0; best == ROOM_NONE && n > ALL_MAX && i < n; i++) {
-        best = idler(s, ask, best, (from + i) % n);
+        best = idler(s, ask, world, best, (from + i) % n);
     }
     for (i = 0; n <= ALL_MAX && i < n; i++) {
-        best = idler(s, ask, best, (from + i) % n);
+        best = idler(s, ask, world, best, (from + i) % n);
     }
     return best;
 }
@@ -84,7 +97,7 @@ static uint32_t spread(const struct hybrid_session *s, const struct fn_ask *ask,
                        const struct hybrid_world *world, struct fn_answer *ret)
 {
     uint32_t warm = warm_best(s, ask, world, 1);
-    uint32_t least = least_loaded(s, ask, &world->chance);
+    uint32_t least = least_loaded(s, ask, world);
 
     if (warm != ROOM_NONE && least != ROOM_NONE && warm_is_worth_it(ask, warm, least)) {
         note(ret, "spread, warm");
@@ -138,7 +151,8 @@ static uint32_t evict(const struct hybrid_session *s, const struct fn_ask *ask,
     for (uint32_t i = 0; i < n && i < ALL_MAX; i++) {
         uint32_t at = (home + i) % n;
 
-        if (runner_has_room(ask, at, (uint64_t)world->options->cap) && !tries_has(&s->tries, at)) {
+        if (runner_has_room(ask, at, (uint64_t)world->options->cap) && !is_busy(world, at) &&
+            !tries_has(&s->tries, at)) {
             return at;
         }
     }
@@ -174,6 +188,8 @@ void hybrid_decide(struct hybrid_session *s, const struct fn_ask *ask,
         if (world->index) {
             room_sweep(&world->index->room, ask, (uint64_t)o->cap);
         }
+    } else if (world->index) {
+        room_refused(&world->index->room, ask);
     }
     if (ask->snap->n > 0 && s->tries.n < (uint64_t)o->tries) {
         index = choose(s, ask, world, ret);

@@ -3,6 +3,7 @@
 #include "slow.h"
 
 #include "note.h"
+#include "tries.h"
 
 uint32_t slow_chance(const struct slow_options *o, int64_t age_ns, int64_t oldest_ns)
 {
@@ -73,7 +74,7 @@ static int ask_inner(const struct slow *w, struct slow_session *s, const struct 
         s->refused++;
         inner.why = FN_WHY_BUSY;
         inner.last_index = ret->index;
-        inner.last_code = FN_E_EXHAUSTED;
+        inner.last_code = PASSED_OVER;
         inner.attempts++;
     }
 }

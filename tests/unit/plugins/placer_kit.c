@@ -2,6 +2,8 @@
  * checked against what every placer must keep. */
 #include "placer_kit.h"
 
+#include "tries.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,11 +264,13 @@ uint32_t kit_ask(struct kit *k, uint32_t why)
         total += k->inflight[i];
     }
     if (why == FN_WHY_BUSY || why == FN_WHY_UNREACHABLE) {
-        observe(k, k->call.fn_id, k->answer.index,
-                why == FN_WHY_BUSY ? FN_DONE_BUSY : FN_DONE_UNREACHABLE);
+        if (k->refuser == KIT_RUNNER) {
+            observe(k, k->call.fn_id, k->answer.index,
+                    why == FN_WHY_BUSY ? FN_DONE_BUSY : FN_DONE_UNREACHABLE);
+        }
         a->attempts++;
         a->last_index = k->answer.index;
-        a->last_code = FN_E_UNAVAILABLE;
+        a->last_code = k->refuser == KIT_WRAPPER ? PASSED_OVER : FN_E_UNAVAILABLE;
     } else if (why != FN_WHY_START) {
         a->round++;
     }
@@ -373,6 +377,48 @@ static void check_draining(struct kit *k, int all)
     }
 }
 
+/* Rounds until a call is placed when the first `down` of the list, where no calls are, are refused
+ * by the host; 0: it was not within `rounds_max`. */
+static uint32_t rounds_past(struct kit *k, const char *fn_id, uint32_t down, uint32_t rounds_max)
+{
+    uint32_t why = FN_WHY_START;
+
+    kit_call(k, fn_id);
+    for (uint32_t round = 1; round <= rounds_max; round++) {
+        while (kit_ask(k, why) == FN_TRY) {
+            if (k->answer.index >= down) {
+                return round;
+            }
+            why = k->answer.index % 2 ? FN_WHY_BUSY : FN_WHY_UNREACHABLE;
+        }
+        why = FN_WHY_TIMER;
+        k->now_ns += 2000000000; /* the host waits 100 ms for each attempt */
+    }
+    return 0;
+}
+
+/* A placer that looks only at what observe() tells names those that are down for ever. */
+static void check_down(struct kit *k, int all)
+{
+    static const struct {
+        uint32_t n, down;
+    } rows[] = { { 100, 20 }, { 1000, 40 } };
+    char id[32];
+
+    k->refuser = KIT_HOST;
+    for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+        for (uint32_t i = 0; i < 20; i++) {
+            kit_list(k, rows[row].n);
+            for (uint32_t at = rows[row].down; at < rows[row].n; at++) {
+                k->inflight[at] = 1;
+            }
+            snprintf(id, sizeof(id), "fn-%u", i);
+            ck_assert_uint_ne(rounds_past(k, id, rows[row].down, all ? 4 : 200), 0);
+        }
+    }
+    k->refuser = KIT_RUNNER;
+}
+
 /* The list changes under a call, with any load: every answer fits the list that was shown. */
 static void check_changes(struct kit *k)
 {
@@ -412,6 +458,7 @@ void kit_check_contract(const struct fn_placer_ops *inner_ops, void *inner,
     check_empty(&k);
     check_progress(&k, all);
     check_draining(&k, all);
+    check_down(&k, all);
     check_changes(&k);
     kit_close(&k);
 }

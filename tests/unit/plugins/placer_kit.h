@@ -31,6 +31,8 @@ struct kit {
     const struct fn_placer_ops *inner_ops;
     void *inner;
     const char *annotation; /* what "fn.view" says, whatever it is asked for */
+    /* who refuses; observe() is told of runners alone */
+    enum { KIT_RUNNER, KIT_HOST, KIT_WRAPPER } refuser;
     /* the timer that is set, if any: kit_tick() */
     void (*timer)(void *ud);
     void *timer_ud;

@@ -93,6 +93,32 @@ START_TEST(refusals_count_as_full)
 }
 END_TEST
 
+/* What the host refuses by itself has no room, though observe() is not told; what a wrapper passed
+ * over for one call has what it had. */
+START_TEST(refusals_that_are_not_observed)
+{
+    KIT_OPEN(&k, NULL);
+    kit_list(&k, 100);
+    k.refuser = KIT_HOST;
+    kit_call(&k, "f");
+    kit_ask(&k, FN_WHY_START);
+    for (uint32_t i = 0; i < 5; i++) {
+        ck_assert_uint_eq(k.answer.index, i);
+        kit_ask(&k, FN_WHY_UNREACHABLE);
+    }
+    kit_call(&k, "f");
+    kit_ask(&k, FN_WHY_START);
+    ck_assert_uint_eq(k.answer.index, 5);
+    k.refuser = KIT_WRAPPER;
+    kit_ask(&k, FN_WHY_BUSY);
+    ck_assert_uint_eq(k.answer.index, 6);
+    kit_call(&k, "f");
+    kit_ask(&k, FN_WHY_START);
+    ck_assert_uint_eq(k.answer.index, 5);
+    kit_close(&k);
+}
+END_TEST
+
 /* Room that nobody told about is found by and by. */
 START_TEST(silent_ends_are_swept)
 {
@@ -177,6 +203,7 @@ int main(void)
     tcase_add_test(t, fills_in_order);
     tcase_add_test(t, over_the_cap);
     tcase_add_test(t, refusals_count_as_full);
+    tcase_add_test(t, refusals_that_are_not_observed);
     tcase_add_test(t, silent_ends_are_swept);
     tcase_add_test(t, without_an_index);
     tcase_add_test(t, bits);
