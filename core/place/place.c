@@ -437,6 +437,7 @@ enum place_verdict place_next(struct place_call *pc)
             if (take_runner(pc, &answer)) {
                 return PLACE_TRY;
             }
+            round_begin(pc); /* anew, if this decision was its placer's last one */
             continue;
         }
         return ask_one_passed(pc, &answer) ? PLACE_TRY : take_no(pc, &answer);

@@ -1,6 +1,8 @@
 /* Placement: bad answers of placers, and the breaker that puts one aside. */
 #include "world.h"
 
+#include <stdio.h>
+
 START_TEST(bad_answers)
 {
     static const struct fn_answer rows[] = {
@@ -61,12 +63,13 @@ END_TEST
 
 static struct plugin second;
 static uint32_t second_decisions;
+static bool second_is_asked_on; /* more than once about a call */
 
 static int second_decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     (void)inst;
+    ck_assert(ask->why == FN_WHY_START || (second_is_asked_on && second_decisions > 0));
     second_decisions++;
-    ck_assert_int_eq(ask->why, FN_WHY_START);
     ret->verdict = FN_TRY;
     return 0;
 }
@@ -79,6 +82,7 @@ static void with_fallback(void)
     };
 
     second_decisions = 0;
+    second_is_asked_on = false;
     fake_plugin_init(&second, "second", &ops, NULL);
     ck_assert_int_eq(place_set_fallback(place, &second, NULL, NULL), 0);
     PUBLISH("r1:1");
@@ -148,6 +152,31 @@ START_TEST(breaker_opens_for_slow_decisions_and_closes)
 }
 END_TEST
 
+/* Slow decisions about one call, whose runners are all down: it goes on with the fallback. */
+START_TEST(breaker_opens_within_a_round)
+{
+    const char *list[41] = { NULL };
+    char names[40][16];
+    struct place_call *a;
+
+    with_fallback();
+    second_is_asked_on = true;
+    fe.up_at_once = false;
+    for (int i = 0; i < 40; i++) {
+        snprintf(names[i], sizeof(names[i]), "d%d:1", i);
+        list[i] = names[i];
+    }
+    publish("default", list);
+    placer.slow = true;
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_PARKED);
+    ck_assert_uint_eq(t.decisions, 3);
+    ck_assert_uint_gt(second_decisions, 0);
+    placer.slow = false;
+    leave(a);
+}
+END_TEST
+
 /* A bad fallback has nobody behind it; a new placer begins without strikes and fallback. */
 START_TEST(breaker_ends_with_its_placer)
 {
@@ -189,7 +218,7 @@ TCase *distrust_tests(void)
 {
     const TTest *const tests[] = {
         bad_answers, the_placer_s_reason, breaker_saves_the_call, breaker_opens_for_slow_decisions_and_closes,
-        breaker_ends_with_its_placer, stubborn_placer,
+        breaker_opens_within_a_round, breaker_ends_with_its_placer, stubborn_placer,
     };
 
     return world_case("distrust", tests, sizeof(tests) / sizeof(tests[0]));
