@@ -14,7 +14,8 @@ static const struct fn_opt rows[] = {
     LIVE("waiting_calls_max", INT32, AT(waiting_max), "20000", 1, 10000000,
          "Maximum number of calls that wait for a runner; further calls are answered 503 "
          "(LB305). One app may use four times as many of these places as are still free (so "
-         "one app alone gets at most 80 %). Go Fn has no limit."),
+         "one app alone gets at most 80 %). A call that waited keeps its place while runners are "
+         "asked, up to 5 s each. Go Fn has no limit."),
     LIVE("pool_grace", DURATION, AT(pool_grace_ns), "10s", 0, H,
          "After a reload that replaced the pool plugin, time for which runners of the old pool "
          "are still used while the new pool lists none for their group."),

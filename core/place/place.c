@@ -1,6 +1,6 @@
 /* Placement: the ask/answer loop of one call, and the life of a place.
  *
- * States of a call: begun, trying (runner != NULL), parked (timer set), left. A call that was
+ * States of a call: begun, trying (runner != NULL), parked (`parked`), left. A call that was
  * parked once keeps its place in its group's queue until it is over, so that asking again costs no
  * search for that place.
  * A round is a walk over one pinned snapshot; a WAIT ends it. Between rounds a call waits longer
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define WAIT_PER_ATTEMPT_NS (100 * ENV_MS)
+#define PLACE_KEPT_NS       (5 * ENV_S) /* a runner that refuses a call does so within that */
 #define GROWTH_MAX          16u /* doublings of the first wait */
 #define LOCAL_TRIES_SPARE   16u /* answers of a placer in one turn: runners + this */
 
@@ -142,26 +143,45 @@ static void trace_answer(struct place_call *pc, const struct fn_answer *answer)
     }
 }
 
-/* Takes the call among those that wait: for its first time if its app's share allows it. NULL, or
- * why not. */
+static void take_place(struct place_call *pc)
+{
+    pc->has_place = true;
+    pc->place->places_n++;
+    ++*turns_places(pc);
+}
+
+static void give_place(struct place_call *pc)
+{
+    if (pc->has_place) {
+        pc->has_place = false;
+        pc->place->places_n--;
+        --*turns_places(pc);
+    }
+}
+
+/* Takes the call among those that wait, if there is a place and its app's share allows it. A call
+ * that was woken has its place still: else others would have it by the time that a runner has
+ * refused it. NULL, or why not. */
 static const char *queue(struct place_call *pc)
 {
     struct place *p = pc->place;
     uint32_t max = p->deps.options.waiting_max;
 
-    if (p->waiting_n >= max) {
-        return "LB305 too many calls wait for a runner";
-    }
-    if (pc->queued) {
+    if (pc->has_place) {
         return NULL;
     }
-    if (group_queue(pc->group, pc) < 0) {
+    if (p->places_n >= max) {
+        return "LB305 too many calls wait for a runner";
+    }
+    if (!pc->queued && group_queue(pc->group, pc) < 0) {
         return "out of memory";
     }
     pc->queued = true;
-    return share_allows(max, p->waiting_n, turns_parked(pc), 1)
-               ? NULL
-               : "LB305 too many calls of this app wait for a runner";
+    if (!share_allows(max, p->places_n, *turns_places(pc), 1)) {
+        return "LB305 too many calls of this app wait for a runner";
+    }
+    take_place(pc);
+    return NULL;
 }
 
 static enum place_verdict give_up_in_time(struct place_call *pc)
@@ -209,7 +229,7 @@ static void unpark(struct place_call *pc)
             pc->trace->parked_ns += env_now_ns(pc->place->deps.env) - pc->parked_ns;
         }
         env_timer_clear(pc->place->deps.env, &pc->timer);
-        turns_unpark(pc);
+        turns_remove(pc);
         pc->group->waiting_n--;
         pc->place->waiting_n--;
         metric_add(pc->place->metrics.waiting, -1);
@@ -220,6 +240,10 @@ static void place_on_timer(struct env_timer *t)
 {
     struct place_call *pc = container_of(t, struct place_call, timer);
 
+    if (pc->runner) {
+        give_place(pc); /* it will hardly be refused any more */
+        return;
+    }
     unpark(pc);
     pc->on_wake(pc);
 }
@@ -291,6 +315,9 @@ static void begin_attempt(struct place_call *pc, uint32_t index)
 
     r->refs++;
     pc->attempt_ns = env_now_ns(pc->place->deps.env);
+    if (pc->has_place) {
+        env_timer_set(pc->place->deps.env, &pc->timer, pc->attempt_ns + PLACE_KEPT_NS);
+    }
     shadow_attempt(pc, index);
     runner_set_inflight(r, r->inflight + 1);
     pc->runner = r;
@@ -489,6 +516,7 @@ static void release_runner(struct place_call *pc)
 {
     struct place_runner *r = pc->runner;
 
+    env_timer_clear(pc->place->deps.env, &pc->timer);
     pc->runner = NULL;
     pc->link = NULL;
     pc->address = NULL;
@@ -558,6 +586,7 @@ void place_refused(struct place_call *pc, uint32_t why, int32_t code)
 /* Leaves the group; a freed place is offered to those who wait. */
 static void uncount(struct place_call *pc)
 {
+    give_place(pc);
     if (pc->queued) {
         pc->queued = false;
         group_unqueue(pc->group, pc);

@@ -189,6 +189,7 @@ struct place_call {
     uint32_t window_attempts;
     bool parked;
     bool queued;
+    bool has_place; /* one of waiting_max: while it waits, and is tried for a while */
     bool has_turn; /* waits for capacity */
     bool counted;
     bool begun; /* and not over */

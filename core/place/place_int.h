@@ -223,7 +223,8 @@ struct place {
     struct place_group *groups;
     struct place_group *fallback; /* "default" */
     uint64_t epochs; /* of a new group: one that is made again goes on behind its old ones */
-    uint32_t waiting_n;
+    uint32_t waiting_n; /* parked now */
+    uint32_t places_n;  /* of waiting_max, that calls have */
     int32_t stale_n; /* groups whose pool failed last */
     bool stopping;
     TAILQ_HEAD(listing_queue, listing) binding, ended;
@@ -259,10 +260,9 @@ int group_publish(struct place *p, struct fn_snap_builder *given);
 /* A call that is parked for the first time; until turns_leave(). FN_E_EXHAUSTED: no memory. */
 int turns_join(struct place_call *pc);
 void turns_leave(struct place_call *pc);
-uint32_t turns_parked(const struct place_call *pc); /* calls of its app in its group */
-/* It is parked, and waits for its turn if capacity shall wake it; it is no more. */
+uint32_t *turns_places(struct place_call *pc); /* that calls of its app have in its group */
+/* It is parked, and waits for its turn if capacity shall wake it: until turns_remove(). */
 void turns_park(struct place_call *pc);
-void turns_unpark(struct place_call *pc);
 /* The one whose turn it is, without a turn from now on; NULL = none. */
 struct place_call *turns_next(struct place_group *g);
 void turns_add(struct place_call *pc); /* takes its place again */

@@ -24,7 +24,7 @@ struct turn_app {
     struct place_group *group;
     struct turn_line *lines;
     TAILQ_HEAD(, turn_line) ring; /* lines with calls to be asked */
-    uint32_t parked_n;
+    uint32_t places_n; /* place.c counts them */
     TAILQ_ENTRY(turn_app) link; /* while `ring` is not empty */
     UT_hash_handle hh;
     char id[];
@@ -154,23 +154,16 @@ void turns_leave(struct place_call *pc)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-uint32_t turns_parked(const struct place_call *pc)
+uint32_t *turns_places(struct place_call *pc)
 {
-    return pc->line->app->parked_n;
+    return &pc->line->app->places_n;
 }
 
 void turns_park(struct place_call *pc)
 {
-    pc->line->app->parked_n++;
     if (pc->wake_mask & FN_WAKE_CAPACITY) {
         turns_add(pc);
     }
-}
-
-void turns_unpark(struct place_call *pc)
-{
-    turns_remove(pc);
-    pc->line->app->parked_n--;
 }
 
 void turns_add(struct place_call *pc)

@@ -477,11 +477,24 @@ START_TEST(waiting_limit)
 }
 END_TEST
 
+static struct place_call *find_no_place(const char *app, const char *why)
+{
+    struct place_call *pc = begin();
+
+    pc->view.app_id = app;
+    ck_assert_int_eq(place_next(pc), PLACE_TRY);
+    place_refused(pc, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    ck_assert_int_eq(place_next(pc), PLACE_GIVE_UP);
+    ck_assert_str_eq(pc->error.msg, why);
+    return pc;
+}
+
 /* One app cannot have all places of waiting calls. */
 START_TEST(an_app_has_a_share_of_the_waiting_calls)
 {
     struct place_options options = { 10 * ENV_MS, ENV_S, 10, 10 * ENV_S, 0 };
-    struct place_call *calls[12];
+    struct place_call *calls[16];
+    struct place_counts counts;
     int n = 0;
 
     PUBLISH("r1:1");
@@ -489,21 +502,51 @@ START_TEST(an_app_has_a_share_of_the_waiting_calls)
     while (n < 8) {
         calls[n++] = wait_as("A", "a");
     }
-    for (; n < 10; n++) {
-        calls[n] = begin();
-        calls[n]->view.app_id = "A";
-        ck_assert_int_eq(place_next(calls[n]), PLACE_TRY);
-        place_refused(calls[n], FN_WHY_BUSY, FN_E_UNAVAILABLE);
-        ck_assert_int_eq(place_next(calls[n]), PLACE_GIVE_UP);
-        ck_assert_str_eq(calls[n]->error.msg, "LB305 too many calls of this app wait for a runner");
-    }
+    calls[n++] = find_no_place("A", "LB305 too many calls of this app wait for a runner");
     calls[n++] = wait_as("B", "b");
     n_order = 0;
     free_a_place();
+    /* Those who are asked have their places still. */
+    calls[n++] = find_no_place("A", "LB305 too many calls of this app wait for a runner");
+    calls[n++] = wait_as("C", "c");
+    calls[n++] = find_no_place("D", "LB305 too many calls wait for a runner");
+    place_count(place, &counts);
+    ck_assert_uint_eq(counts.waiting, 8);
     refuse_again(order[0]); /* who waits already is not given up */
+    refuse_again(order[1]);
+    place_count(place, &counts);
+    ck_assert_uint_eq(counts.waiting, 10);
     for (int i = 0; i < n; i++) {
         leave(calls[i]);
     }
+    for (n = 0; n < 8; n++) {
+        calls[n] = wait_as("A", "a");
+    }
+    for (int i = 0; i < n; i++) {
+        leave(calls[i]);
+    }
+}
+END_TEST
+
+START_TEST(a_call_that_runs_has_no_place)
+{
+    struct place_options options = { 10 * ENV_MS, ENV_S, 1, 10 * ENV_S, 0 };
+    struct place_call *a, *b, *c;
+
+    PUBLISH("r1:1");
+    place_set_options(place, &options);
+    a = wait_as("A", "a");
+    n_order = 0;
+    free_a_place();
+    ck_assert_int_eq(n_order, 1);
+    ck_assert_int_eq(place_next(a), PLACE_TRY);
+    fake_env_advance(env, 4 * ENV_S); /* it may still be refused */
+    b = find_no_place("B", "LB305 too many calls wait for a runner");
+    fake_env_advance(env, ENV_S);
+    c = wait_as("B", "b");
+    end(a);
+    leave(b);
+    leave(c);
 }
 END_TEST
 
@@ -511,7 +554,8 @@ TCase *waiting_tests(void)
 {
     const TTest *const tests[] = {
         plugin_wakes, capacity_wakes_the_oldest, apps_and_functions_take_turns,
-        calls_of_a_function_keep_their_order, an_app_has_a_share_of_the_waiting_calls, no_retry_storm, many_runners_refuse,
+        calls_of_a_function_keep_their_order, an_app_has_a_share_of_the_waiting_calls,
+        a_call_that_runs_has_no_place, no_retry_storm, many_runners_refuse,
         waits_grow_to_a_second, the_longest_wait_is_until_the_deadline_or_a_wake, deadline_says_why,
         the_deadline_ends_a_round,
         what_was_never_tried_is_not_blamed,
