@@ -5,6 +5,7 @@
 #include <place/place_int.h>
 
 #include <base/hash.h>
+#include <base/log.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,4 +187,20 @@ int group_publish(struct place *p, struct fn_snap_builder *given)
         return FN_E_EXHAUSTED;
     }
     return listing_publish(g, given);
+}
+
+int group_fail(struct place *p, const char *group, const struct fn_error *why)
+{
+    struct place_group *g = group_get(p, group);
+
+    if (!g) {
+        return FN_E_EXHAUSTED;
+    }
+    snapshot_mark(g, g->snap->view.flags | FN_SNAP_STALE,
+                  why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code
+                                                                      : FN_E_UNAVAILABLE);
+    metric_add(p->metrics.refresh_failed, 1);
+    log_stranger(FN_LOG_WARN, "the pool failed; its last list stays", "group", g->name, "error",
+                 why->msg[0] ? why->msg : NULL);
+    return 0;
 }

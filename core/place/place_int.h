@@ -93,6 +93,7 @@ struct fn_snap_builder {
     struct runner_block *block;
     struct label_set *label_sets; /* in the arena; an entry's labels are one of these texts */
     uint32_t n, cap;
+    struct fn_error *failed; /* held back: no list, but why there is none; else NULL */
     TAILQ_ENTRY(fn_snap_builder) link_held;
 };
 
@@ -255,6 +256,8 @@ struct place_group *group_for(struct place *p, const char *name, const char *app
 void group_destroy(struct place_group *g);
 /* listing_publish() for the group that it names. */
 int group_publish(struct place *p, struct fn_snap_builder *given);
+/* Its pool could not refresh its list. */
+int group_fail(struct place *p, const char *group, const struct fn_error *why);
 
 /* turns.c */
 /* A call that is parked for the first time; until turns_leave(). FN_E_EXHAUSTED: no memory. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELD_MAX 512u /* published lists of pools that are not started */
+#define HELD_MAX 512u /* lists and failures that pools told which are not started */
 
 /* ---- lists that came too early --------------------------------------------------------------- */
 
@@ -41,6 +41,18 @@ static void drop_held(struct place *p, const struct plugin *pool)
     }
 }
 
+static int take_one(struct place *p, struct fn_snap_builder *b)
+{
+    int r;
+
+    if (!b->failed) {
+        return group_publish(p, b);
+    }
+    r = group_fail(p, b->group, b->failed);
+    builder_free(b);
+    return r;
+}
+
 static int take_held(struct place *p, const struct plugin *pool)
 {
     struct fn_snap_builder *b;
@@ -51,7 +63,7 @@ static int take_held(struct place *p, const struct plugin *pool)
         int r;
 
         memcpy(group, b->group, sizeof(group));
-        r = group_publish(p, b);
+        r = take_one(p, b);
         if (r < 0) {
             log_warn("a list of the new pool was not taken", "group", group, "error", err_name(r));
         }

@@ -4,7 +4,6 @@
  * one. */
 #include <place/place_int.h>
 
-#include <base/log.h>
 #include <string.h>
 
 void loop_take(struct place *p)
@@ -131,20 +130,22 @@ static int snap_publish(struct fn_snap_builder *given)
     return r;
 }
 
-static int mark_failed(struct place *p, const char *group, const struct fn_error *why)
+/* A pool that does not start has nothing to say about the lists of the one that runs. */
+static int hold_fail(struct place *p, const struct fn_host *host, const char *group,
+                     const struct fn_error *why)
 {
-    struct place_group *g = group_get(p, group);
+    struct fn_snap_builder *b = builder_create(p, group);
+    int r = FN_E_EXHAUSTED;
 
-    if (!g) {
-        return FN_E_EXHAUSTED;
+    if (b && (b->failed = arena_alloc(&b->arena, sizeof(*b->failed)))) {
+        b->host = host;
+        *b->failed = *why;
+        r = source_hold(p, b);
     }
-    snapshot_mark(g, g->snap->view.flags | FN_SNAP_STALE,
-                  why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code
-                                                                      : FN_E_UNAVAILABLE);
-    metric_add(p->metrics.refresh_failed, 1);
-    log_stranger(FN_LOG_WARN, "the pool failed; its last list stays", "group", g->name, "error",
-                 why->msg[0] ? why->msg : NULL);
-    return 0;
+    if (r < 0) {
+        builder_free(b);
+    }
+    return r;
 }
 
 static int snap_fail(const struct fn_host *host, const char *group, const struct fn_error *why)
@@ -152,14 +153,17 @@ static int snap_fail(const struct fn_host *host, const char *group, const struct
     PLUGIN_HOST_CALL("fn.snap.fail");
     struct place *p = plugin_impl(host, "fn.snap");
     struct fn_error copy = plugin_answer_error_copy(plugin_of(host), "fn.snap.fail", why);
+    enum source_word word;
     int r;
 
     if (!plugin_answer_group(plugin_of(host), "fn.snap.fail", group)) {
         return FN_E_INVALID;
     }
     loop_take(p);
-    r = source_judge(p, plugin_of(host)) == SOURCE_REFUSED ? FN_E_PRECONDITION
-                                                           : mark_failed(p, group, &copy);
+    word = source_judge(p, plugin_of(host));
+    r = word == SOURCE_REFUSED ? FN_E_PRECONDITION
+        : word == SOURCE_HELD  ? hold_fail(p, host, group, &copy)
+                               : group_fail(p, group, &copy);
     loop_give(p);
     return r;
 }

@@ -20,6 +20,7 @@ struct instance {
     int start_result;             /* of pools */
     const char *const *addresses; /* published by start(); NULL = nothing */
     int early_result;
+    bool fails_in_start; /* then it tells that it has no list */
     bool stops_later;
     void (*done)(void *ud);
     void *done_ud;
@@ -103,10 +104,16 @@ static int publish(struct instance *pool, const char *group, const char *const *
 
 static int pool_start(void *inst, struct fn_error *reterr)
 {
+    const struct fn_snap_if *snap = fake_plugin_table("fn.snap");
+    struct fn_error why = ERR_INIT;
     struct instance *me = inst;
 
     if (me->addresses) {
         me->early_result = publish(me, "default", me->addresses);
+    }
+    if (me->fails_in_start) {
+        err_set(&why, FN_E_UNAVAILABLE, "no list today");
+        ck_assert_int_eq((snap->fail)(&me->plugin.host, "default", &why), 0);
     }
     return me->start_result < 0 ? err_set(reterr, me->start_result, "no pool today") : 0;
 }
@@ -192,6 +199,14 @@ static uint32_t runners(void)
     return n.runners;
 }
 
+static uint32_t groups_stale(void)
+{
+    struct place_counts n;
+
+    place_count(place, &n);
+    return n.groups_stale;
+}
+
 static void on_wake(struct place_call *pc)
 {
     (void)pc;
@@ -249,8 +264,10 @@ START_TEST(a_pool_that_does_not_start_changes_nothing)
     init(&next, &pool_ops);
     next.addresses = LIST("r9:1");
     next.start_result = FN_E_UNAVAILABLE;
+    next.fails_in_start = true;
     ck_assert_int_eq(place_switch_pool(place, &next.plugin, gone, &first_pool, &e),
                      FN_E_UNAVAILABLE);
+    ck_assert_uint_eq(groups_stale(), 0);
     ck_assert_str_eq(e.msg, "no pool today");
     ck_assert_int_eq(next.early_result, 0); /* it was held back */
     fake_env_settle(env);
@@ -261,6 +278,23 @@ START_TEST(a_pool_that_does_not_start_changes_nothing)
     ck_assert_ptr_null(fake_engage_link(&fe, "r9:1"));
     ck_assert_int_eq(publish(&first_pool, "default", LIST("r5:1")), 0);
     ck_assert_uint_eq(runners(), 1);
+}
+END_TEST
+
+/* What it told in start() counts as soon as it is the one in use, in that order. */
+START_TEST(a_pool_that_starts_without_a_list)
+{
+    struct instance next;
+    struct fn_error e = ERR_INIT;
+
+    init(&next, &pool_ops);
+    next.addresses = LIST("r9:1");
+    next.fails_in_start = true;
+    ck_assert_int_eq(place_switch_pool(place, &next.plugin, gone, &first_pool, &e), 0);
+    ck_assert_uint_eq(runners(), 1);
+    ck_assert_uint_eq(groups_stale(), 1);
+    ck_assert_int_eq(publish(&next, "default", LIST("r9:1")), 0);
+    ck_assert_uint_eq(groups_stale(), 0);
 }
 END_TEST
 
@@ -434,6 +468,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, links_of_runners_that_stay_are_kept);
     tcase_add_test(t, a_pool_that_does_not_start_changes_nothing);
+    tcase_add_test(t, a_pool_that_starts_without_a_list);
     tcase_add_test(t, what_the_old_pool_publishes_is_refused);
     tcase_add_test(t, lists_stay_for_the_grace_time);
     tcase_add_test(t, published_before_the_start);
