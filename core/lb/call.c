@@ -458,11 +458,12 @@ static void on_finished(void *ud, const struct engage_finished *f)
     c->has_finished = true;
     c->began = f->execution_ns != 0 || is_date(f->started_at);
     outcome_believe(&c->finished, env_now_ns(c->lb->deps.env) - c->created_ns);
-    c->finished.error_text = f->error_text ? arena_strdup(&c->arena, f->error_text) : NULL;
+    c->finished.error_text = outcome_text(&c->arena, &c->said_error, f->error_text);
     c->finished.image = NULL;
     c->finished.details = NULL;
     if (!f->success && f->error_code == 503 && f->details && strcmp(f->details, c->id) != 0) {
-        c->finished.details = arena_strdup(&c->arena, f->details); /* the reason; Go sends the id */
+        /* the reason; Go sends the id */
+        c->finished.details = outcome_text(&c->arena, &c->said_details, f->details);
     }
     c->finished.created_at = c->finished.started_at = c->finished.completed_at = NULL;
 }

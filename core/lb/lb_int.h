@@ -72,6 +72,10 @@ struct rule {
 extern const struct rule outcome_rules[SEEN_N];
 /* A duration that is negative, or longer than its call has lasted here, becomes 0: not known. */
 void outcome_believe(struct engage_finished *f, int64_t call_ns);
+/* A runner's text, cut to what an error has room for, in *room, which is taken from the arena the
+ * first time: runners are not trusted, and a call that waits meets many. NULL: there is none, or no
+ * memory. */
+const char *outcome_text(struct arena *a, char **room, const char *text);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
@@ -177,6 +181,7 @@ struct lb_call {
     uint64_t received; /* answer bytes from the runner */
     int64_t declared;  /* Content-Length of the function, -1 = none */
     struct engage_finished finished;
+    char *said_error, *said_details; /* room for its texts: outcome_text() */
     bool has_finished;
     bool began; /* what the runner finished, it had begun */
 

@@ -1,7 +1,9 @@
 /* The retry table: what was seen of an attempt, whether it may be sent again, and what it means
  * when it is not. Only rows with a proof that no function code received a byte have a retry_why.
- * And what of a runner's report is believed (outcome_believe()). */
+ * And what of a runner's report is believed (outcome_believe()) and kept (outcome_text()). */
 #include <lb/lb_int.h>
+
+#include <base/utf8.h>
 
 #define CLOCK_FASTER 1000 /* a runner's clock may be, by one part of so many; NTP: 1 of 2000 */
 
@@ -38,6 +40,20 @@ static int64_t believable_ns(int64_t said_ns, int64_t call_ns)
         return 0;
     }
     return said_ns < call_ns ? said_ns : call_ns;
+}
+
+const char *outcome_text(struct arena *a, char **room, const char *text)
+{
+    if (!text || !text[0]) {
+        return text ? "" : NULL;
+    }
+    if (!*room) {
+        *room = arena_alloc(a, FN_ERROR_TEXT_MAX);
+    }
+    if (*room) {
+        utf8_copy(*room, FN_ERROR_TEXT_MAX, text);
+    }
+    return *room;
 }
 
 void outcome_believe(struct engage_finished *f, int64_t call_ns)

@@ -357,6 +357,42 @@ START_TEST(a_runner_tells_its_reason_in_details)
 }
 END_TEST
 
+/* A call waits for as long as it may, and each runner that refuses it may say much. */
+START_TEST(what_refusals_say_is_not_gathered)
+{
+    enum { SAID = 1u << 20, REFUSALS = 50 };
+    const char *list[REFUSALS + 2] = { NULL };
+    char names[REFUSALS + 1][16];
+    char *said = malloc(SAID + 1);
+    struct engage_finished f = { .error_code = 503, .error_text = said, .details = said };
+    struct engage_attempt *a;
+    struct client *c;
+
+    memset(said, 'x', SAID);
+    said[SAID] = '\0';
+    for (int i = 0; i <= REFUSALS; i++) {
+        snprintf(names[i], sizeof(names[i]), "r%d:1", i);
+        list[i] = names[i];
+    }
+    publish(list);
+    fake_env_advance(env, 5 * ENV_S); /* links are opened by and by */
+    c = INVOKE("");
+    for (int i = 0; i < REFUSALS; i++) {
+        a = fake_engage_last(&fe);
+        a->cb->on_finished(a->ud, &f);
+        fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    }
+    ck_assert_uint_lt(c->call->arena.used_bytes, 64u << 10);
+    a = fake_engage_last(&fe);
+    f.error_code = 500;
+    a->cb->on_finished(a->ud, &f);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_uint_eq(strlen(buf_text(&c->message)), FN_ERROR_TEXT_MAX - 1);
+    client_free(c);
+    free(said);
+}
+END_TEST
+
 START_TEST(a_runner_tells_when_to_come_again)
 {
     const struct engage_finished f = { .error_code = 503,
@@ -545,6 +581,7 @@ Suite *why_suite(void)
     tcase_add_test(calls, calls_without_an_answer_are_known_too);
     tcase_add_test(calls, a_detached_call_and_one_whose_client_left);
     tcase_add_test(calls, a_runner_tells_its_reason_in_details);
+    tcase_add_test(calls, what_refusals_say_is_not_gathered);
     tcase_add_test(calls, a_runner_tells_when_to_come_again);
     tcase_add_test(calls, the_phases_of_a_start_are_told);
     tcase_add_test(calls, durations_that_cannot_be_are_not_believed);
