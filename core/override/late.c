@@ -169,7 +169,7 @@ static void begin(struct late *l, int64_t now_ns)
 static void late_arm(struct late *l)
 {
     const struct late_end *first = TAILQ_FIRST(&l->waiting);
-    int64_t at_ns = l->again_ns ? l->again_ns : INT64_MAX;
+    int64_t at_ns = first && l->again_ns ? l->again_ns : INT64_MAX;
     int64_t due;
 
     if (l->retired && first && (due = due_ns(l, first->queued_ns)) < at_ns) {

@@ -346,6 +346,21 @@ START_TEST(but_not_for_ever)
 }
 END_TEST
 
+/* When nothing waits any more there is nothing to try again: the timer for it came at once, for
+ * ever. */
+START_TEST(no_worker_ever)
+{
+    env->submit_fails = 1000;
+    one_ends(0, 0);
+    chain_retire(&chain, NULL);
+    fake_env_advance(env, 11 * ENV_S);
+    ck_assert_int_eq(ends("slow", "dropped"), 1);
+    ck_assert_uint_eq(env->timers.n, 0);
+    ck_assert(chain_is_told(&chain));
+    env->submit_fails = 0;
+}
+END_TEST
+
 /* The process ends with ends that nobody heard of. */
 START_TEST(closed_with_ends)
 {
@@ -370,6 +385,7 @@ int main(void)
     tcase_add_test(tc, so_are_many_bytes);
     tcase_add_test(tc, two_chains_share_a_line);
     tcase_add_test(tc, no_worker_for_a_while);
+    tcase_add_test(tc, no_worker_ever);
     tcase_add_test(tc, a_reload_waits_for_them);
     tcase_add_test(tc, but_not_for_ever);
     tcase_add_test(tc, closed_with_ends);
