@@ -251,7 +251,9 @@ static void export_done(struct env_work *w)
     struct batch *b = &t->batch;
     uint32_t status = b->answer.status;
 
-    give_list(&b->list); /* it is encoded now, or never will be */
+    if (b->body) {
+        give_list(&b->list); /* else no worker took it, or it had no memory */
+    }
     if (status >= 200 && status < 300) {
         export_took(t);
     } else {

@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "../lib/machine.h"
+#include "../lib/poor.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -201,6 +202,49 @@ START_TEST(a_lane_without_room_is_tried_again)
     rig_settle(&r);
     rig_settle(&r);
     GREW(&r, from, 1, 0, 0);
+    ck_assert_uint_eq(r.last->resource_spans[0]->scope_spans[0]->n_spans, 1);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(a_batch_without_memory_is_tried_again)
+{
+    struct counts from;
+    struct rig r;
+
+    rig_open(&r, &few);
+    from = counts_of(&r);
+    calls(&r, 2);
+    fake_env_advance(r.fake, 2 * ENV_S);
+    poor_begin(1);
+    fake_env_work_all(r.fake);
+    ck_assert(poor_end());
+    ck_assert_uint_eq(r.posts, 0);
+    ck_assert_int_eq(r.t->state, EXPORT_PAUSE);
+    rig_settle(&r);
+    GREW(&r, from, 2, 0, 0);
+    ck_assert_uint_eq(r.last->resource_spans[0]->scope_spans[0]->n_spans, 2);
+    rig_close(&r);
+}
+END_TEST
+
+/* Nor does it stay when it was never encoded. */
+START_TEST(off_while_a_batch_has_no_worker)
+{
+    struct trace_options o = { .queue_max = 1 };
+    struct counts from;
+    struct rig r;
+
+    rig_open(&r, &few);
+    from = counts_of(&r);
+    r.fake->submit_fails = 3;
+    calls(&r, 1);
+    rig_settle(&r);
+    ck_assert_int_eq(tracer_set_options(r.t, &o), 0);
+    rig_settle(&r);
+    GREW(&r, from, 0, 1, 0);
+    ck_assert_int_eq(r.t->state, EXPORT_IDLE);
+    ck_assert_uint_eq(r.posts, 0);
     rig_close(&r);
 }
 END_TEST
@@ -322,6 +366,8 @@ TCase *export_tests(void)
     tcase_add_loop_test(t, what_is_refused_is_not_sent_again, 0, 6);
     tcase_add_test(t, a_part_may_be_refused);
     tcase_add_test(t, a_lane_without_room_is_tried_again);
+    tcase_add_test(t, a_batch_without_memory_is_tried_again);
+    tcase_add_test(t, off_while_a_batch_has_no_worker);
     tcase_add_test(t, other_settings_count_for_what_comes);
     tcase_add_test(t, off_while_a_batch_is_tried);
     tcase_add_test(t, at_the_end_what_waits_is_sent_at_once);
