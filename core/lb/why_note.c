@@ -8,6 +8,7 @@ void note_placing(struct lb_call *c)
     traced_placing(c);
     if (c->why) {
         c->why->placing_ns = env_now_ns(c->lb->deps.env);
+        c->why->detached = c->route.detached; /* as the overriders left it */
         trace_copy(c->why->fn_id, sizeof(c->why->fn_id), c->fn->model.fn_id);
     }
 }

@@ -166,7 +166,8 @@ static void setup(void)
 {
     static int me[4] = { 0, 1, 2, 3 };
 
-    lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S, .response_buffer_bytes = 65536 };
+    lb_opts = (struct lb_options){ .why_calls = 4, .placement_timeout_ns = ENV_S,
+                                   .response_buffer_bytes = 65536 };
     fixture_api = false;
     lb_setup();
     PUBLISH("r1:1");
@@ -240,11 +241,19 @@ static void on_chain_gone(struct chain *c)
     chains_gone++;
 }
 
+/* What `fnd why` says of an answered call. */
+static const char *why_text(const struct client *c, struct buf *out)
+{
+    ck_assert_int_eq(lb_why(lb, answer_header(c, "Fn-Call-Id"), out, NULL), 0);
+    return buf_text(out);
+}
+
 /* A reload in the middle of a call: it ends with the listeners and limits that it began with. */
 /* The client's headers have the same names for an overrider, whichever way the call came. */
 /* The client of a call that became detached is answered when a runner has taken it. */
 START_TEST(an_overrider_detaches)
 {
+    struct buf why = BUF_INIT(0);
     struct client *c;
 
     type = "detached";
@@ -259,7 +268,9 @@ START_TEST(an_overrider_detaches)
         fake_attempt_finished(fake_engage_last(&fe), true, 0, false, NULL);
         fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
         ck_assert_int_eq(c->status, 202);
+        ck_assert_ptr_nonnull(strstr(why_text(c, &why), "\"kind\":\"detached\""));
     }
+    buf_finish(&why);
     client_free(c);
 }
 END_TEST
@@ -267,6 +278,7 @@ END_TEST
 /* What counts is what the overriders made of it. */
 START_TEST(an_overrider_makes_it_sync)
 {
+    struct buf why = BUF_INIT(0);
     struct client *c;
 
     came_detached = true;
@@ -278,6 +290,8 @@ START_TEST(an_overrider_makes_it_sync)
     fake_attempt_finished(fake_engage_last(&fe), true, 0, false, NULL);
     fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
     ck_assert_int_eq(c->status, 200);
+    ck_assert_ptr_nonnull(strstr(why_text(c, &why), "\"kind\":\"sync\""));
+    buf_finish(&why);
     client_free(c);
 }
 END_TEST
