@@ -424,24 +424,37 @@ static int if_freeze(const struct fn_host *host, uint64_t id, uint32_t on, struc
     return r;
 }
 
+/* The name first: a mark that nobody remembers stays locked, and no later sweep could make it. */
+static int mark_new(struct proc *p, int i, const char *keep, struct fn_error *reterr)
+{
+    char *name = strdup(keep);
+    int r = name ? cgroup_mark(&p->cgroups, keep, &p->marks[i], reterr)
+                 : err_set(reterr, FN_E_EXHAUSTED, "fn.proc: out of memory");
+
+    if (r < 0) {
+        free(name);
+        return r;
+    }
+    p->marked[i] = name;
+    return 0;
+}
+
 /* Whoever sweeps says which names are its own: from now on others see that it lives. */
 static int mark(struct proc *p, const char *keep, struct fn_error *reterr)
 {
-    int r = FN_E_EXHAUSTED;
+    int i = 0, r = 0;
 
     pthread_mutex_lock(&p->mark_lock);
-    for (int i = 0; i < MARKS_MAX && r == FN_E_EXHAUSTED; i++) {
-        if (!p->marked[i]) {
-            r = cgroup_mark(&p->cgroups, keep, &p->marks[i], reterr);
-            p->marked[i] = r == 0 ? strdup(keep) : NULL;
-        } else if (strcmp(p->marked[i], keep) == 0) {
-            r = 0;
-        }
+    while (i < MARKS_MAX && p->marked[i] && strcmp(p->marked[i], keep) != 0) {
+        i++;
+    }
+    if (i == MARKS_MAX) {
+        r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: sweep for more than %d prefixes", MARKS_MAX);
+    } else if (!p->marked[i]) {
+        r = mark_new(p, i, keep, reterr);
     }
     pthread_mutex_unlock(&p->mark_lock);
-    return r == FN_E_EXHAUSTED
-               ? err_set(reterr, r, "fn.proc: sweep for more than %d prefixes", MARKS_MAX)
-               : r;
+    return r;
 }
 
 static int if_sweep(const struct fn_host *host, const char *prefix, const char *keep,

@@ -1,5 +1,6 @@
 /* fn.proc: isolation, limits, ends, freezing, killing. What this machine cannot give (no root) is
  * left out by isolation(); the tests that need it say that they were skipped. */
+#include "../lib/poor.h"
 #include "../lib/skip.h"
 
 #include <loop/cgroup.h>
@@ -390,6 +391,22 @@ START_TEST(a_sweep_kills_by_prefix_but_not_what_is_kept)
 }
 END_TEST
 
+/* A mark that nobody remembered was taken for another's by all later sweeps. */
+START_TEST(a_sweep_without_memory_is_made_up_for_by_the_next)
+{
+    uint32_t removed;
+    int r;
+
+    has(0); /* Check allocates for the first assertion of a line, also plugin_impl()'s */
+    poor_begin(1);
+    r = table->sweep(&host, "test-poor--", "test-poor--1-", &removed, &err);
+    ck_assert(poor_end());
+    ck_assert_int_eq(r, FN_E_EXHAUSTED);
+    r = table->sweep(&host, "test-poor--", "test-poor--1-", &removed, &err);
+    ck_assert_msg(r == 0, "%s", err.msg);
+}
+END_TEST
+
 /* Another node: one function, frozen, and then the end that nobody can handle. */
 static void die_with_a_frozen_function(const char *prefix, const char *keep, const char *name)
 {
@@ -502,6 +519,7 @@ int main(void)
     tcase_add_loop_test(t, a_child_that_cannot_be_watched_is_killed, 1, 4);
     tcase_add_test(t, nothing_is_inherited);
     tcase_add_test(t, a_sweep_kills_by_prefix_but_not_what_is_kept);
+    tcase_add_test(t, a_sweep_without_memory_is_made_up_for_by_the_next);
     tcase_add_test(t, a_sweep_removes_what_dead_nodes_of_any_owner_left);
     tcase_add_loop_test(t, a_dead_node_that_does_not_go_keeps_no_other, 0, 2);
     suite_add_tcase(s, t);
