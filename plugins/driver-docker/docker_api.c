@@ -34,6 +34,12 @@ static bool is_no_directory(const char *message)
     return strstr(message, "bind source path does not exist") != NULL;
 }
 
+/* What stands before the engine, such as fnd-docker-broker, refuses this runner, not the call. */
+static bool is_forbidden(uint32_t status)
+{
+    return status == 401 || status == 403;
+}
+
 int api_failure(const char *what, uint32_t status, const char *body, size_t len,
                 struct fn_error *reterr)
 {
@@ -49,7 +55,7 @@ int api_failure(const char *what, uint32_t status, const char *body, size_t len,
     if (is_no_directory(message)) {
         return fail_platform(reterr, FN_E_UNAVAILABLE, "%s: %s", what, message);
     }
-    if (status >= 400 && status < 500) {
+    if (status >= 400 && status < 500 && !is_forbidden(status)) {
         return fail_user(reterr, FN_E_INVALID, 400, "%s: the engine refuses it: %s", what, message);
     }
     if (strstr(message, "failed to initialize logging driver")) {

@@ -182,6 +182,14 @@ grep ':metric:' "$told" | sort -u | grep -v '^docs/abi.md\|^docs/compatibility.m
 done >"$names.wrong"
 [ ! -s "$names.wrong" ] || complain "metrics that docs/metrics.md does not have: $(tr '\n' ';' <"$names.wrong")"
 
+# The broker answers its owner's runner alone: unit, example and page name the same one.
+owner=$(sed -n 's/^ExecStart=.* --owner \([a-z0-9-]*\) .*/\1/p' "$root/etc/systemd/fnd-docker-broker.service")
+for file in core/cli/init/runner.yaml docs/install.md; do
+    n=$((n + 1))
+    [ -n "$owner" ] && grep -qE "^[ #]+owner: $owner( #.*)?\$" "$root/$file" ||
+        complain "$file: expected owner: ${owner:-that of the unit}, as fnd-docker-broker.service has it"
+done
+
 # Each decision has its row, its date and its parts.
 for page in "$root"/docs/decisions/[0-9]*.md; do
     n=$((n + 1))

@@ -59,7 +59,7 @@ static int usage(FILE *to)
           "\n"
           "  --user NAME      who may connect: the user of the runner, by name or number\n"
           "  --iofs DIR       runner.iofs_path; on a file system mounted with nosymfollow\n"
-          "  --owner TEXT     runner.owner (fnd): containers with this label, and no others\n"
+          "  --owner TEXT     runner.owner, set there, too (fnd): containers with this label alone\n"
           "  --listen PATH    the broker's socket; without it, the one of its systemd unit\n"
           "  --group NAME     of that socket\n"
           "  --engine PATH    the engine's socket (" ENGINE_DEFAULT ")\n"

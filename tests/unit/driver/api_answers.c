@@ -110,19 +110,22 @@ START_TEST(engine_failures_have_codes_and_sentences)
         const char *body;
         int code, http;
         const char *text;
+        bool elsewhere;
     } rows[] = {
-        { 500, "{\"message\":\"boom\"}", FN_E_UNAVAILABLE, 0, "engine error 500: boom" },
-        { 500, "junk", FN_E_UNAVAILABLE, 0, "no reason given" },
-        { 404, "{\"message\":\"No such image\"}", FN_E_NOT_FOUND, 0, "No such image" },
-        { 409, "{\"message\":\"in use\"}", FN_E_EXISTS, 0, "in use" },
-        { 400, "{\"message\":\"Minimum memory\"}", FN_E_INVALID, 400, "Minimum memory" },
+        { 500, "{\"message\":\"boom\"}", FN_E_UNAVAILABLE, 0, "engine error 500: boom", true },
+        { 500, "junk", FN_E_UNAVAILABLE, 0, "no reason given", true },
+        { 401, "{}", FN_E_UNAVAILABLE, 0, "engine error 401", true },
+        { 403, "{\"message\":\"Labels\"}", FN_E_UNAVAILABLE, 0, "engine error 403: Labels", true },
+        { 404, "{\"message\":\"No such image\"}", FN_E_NOT_FOUND, 0, "No such image", false },
+        { 409, "{\"message\":\"in use\"}", FN_E_EXISTS, 0, "in use", false },
+        { 400, "{\"message\":\"Minimum memory\"}", FN_E_INVALID, 400, "Minimum memory", false },
         { 400,
           "{\"message\":\"invalid mount config for type \\\"bind\\\": bind source path does not exist: /x\"}",
-          FN_E_UNAVAILABLE, 0, "does not exist: /x" },
+          FN_E_UNAVAILABLE, 0, "does not exist: /x", false },
         { 500, "{\"message\":\"write: no space left on device\"}", FN_E_EXHAUSTED, 0,
-          "disk is full" },
+          "disk is full", true },
         { 500, "{\"message\":\"failed to initialize logging driver: x\"}", FN_E_INVALID, 500,
-          "Syslog Unavailable" },
+          "Syslog Unavailable", false },
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -131,6 +134,8 @@ START_TEST(engine_failures_have_codes_and_sentences)
                                      &err),
                          rows[i].code);
         ck_assert_int_eq(err.http_status, rows[i].http);
+        ck_assert_uint_eq(err.blame, rows[i].http ? FN_BLAME_USER : FN_BLAME_PLATFORM);
+        ck_assert_int_eq((err.flags & FN_ERR_RETRY) != 0, rows[i].elsewhere);
         ck_assert_ptr_nonnull(strstr(err.msg, rows[i].text));
     }
 }
