@@ -368,13 +368,22 @@ static void check_memory(struct config *c, struct conf_problems *p)
                   p);
 }
 
+/* Names of containers begin with "<owner>--": no owner may be the start of another's names. */
+static bool is_owner(const char *owner)
+{
+    size_t n = strspn(owner, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+    return n > 0 && !owner[n] && owner[n - 1] != '-' && !strstr(owner, "--");
+}
+
 static void check_runner(struct config *c, struct conf_problems *p)
 {
     const char *owner = c->runner->owner;
     const struct fnsock_config *f = c->fnsock;
 
-    if (owner && owner[strspn(owner, "abcdefghijklmnopqrstuvwxyz0123456789-")]) {
-        config_refuse(c, SECTION_RUNNER, "owner", owner, "1 to 63 of a-z, 0-9 and -", p);
+    if (owner && !is_owner(owner)) {
+        config_refuse(c, SECTION_RUNNER, "owner", owner,
+                      "1 to 63 of a-z, 0-9 and -, without -- and not - at the end", p);
     }
     if (f->iofs_path && f->iofs_path[0] != '/') {
         config_refuse(c, SECTION_RUNNER, "iofs_path", f->iofs_path, "an absolute path", p);

@@ -391,7 +391,40 @@ static bool ends_with(const char *text, const char *end)
     return n >= k && strcmp(text + n - k, end) == 0;
 }
 
-/* Removes every cgroup that begins with `prefix`, but not those that begin with `keep`, if any. */
+/* Opens and locks a mark; -1 when it is held, or not there. */
+static int mark_lock(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Of another node with the same prefix, which holds its mark: "<prefix><instance>-alive". */
+static bool is_alive(const struct cgroup_base *base, const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix) + strcspn(name + strlen(prefix), "-");
+    char mark[NAME_MAX + sizeof(MARK_END)];
+    struct cgroup g;
+    int fd;
+
+    snprintf(mark, sizeof(mark), "%.*s" MARK_END, (int)n, name);
+    name_dirs(base, mark, &g);
+    if (access(g.dir[0], F_OK) < 0) {
+        return false;
+    }
+    fd = mark_lock(g.dir[0]);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd < 0;
+}
+
+/* Removes every cgroup that begins with `prefix`; with `keep`, not those that begin so, nor those
+ * of nodes that live. */
 static int remove_all(const struct cgroup_base *base, const char *prefix, const char *keep,
                       uint32_t *ret_removed, struct fn_error *reterr)
 {
@@ -406,8 +439,9 @@ static int remove_all(const struct cgroup_base *base, const char *prefix, const 
     }
     while ((e = readdir(d))) {
         if (!name_ok(e->d_name) || strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
-            (keep && strncmp(e->d_name, keep, strlen(keep)) == 0) ||
-            ends_with(e->d_name, MARK_END)) {
+            ends_with(e->d_name, MARK_END) ||
+            (keep && (strncmp(e->d_name, keep, strlen(keep)) == 0 ||
+                      is_alive(base, e->d_name, prefix)))) {
             continue;
         }
         name_dirs(base, e->d_name, &g);
@@ -420,18 +454,6 @@ static int remove_all(const struct cgroup_base *base, const char *prefix, const 
     }
     closedir(d);
     return r;
-}
-
-/* Opens and locks a mark; -1 when it is held, or not there. */
-static int mark_lock(const char *dir)
-{
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
 }
 
 /* The mark goes last: what is left when we die meanwhile is found by the next one. */

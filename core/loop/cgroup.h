@@ -47,7 +47,8 @@ bool cgroup_oom_killed(const struct cgroup *g);
 /* Processes must be gone or about to go: waits for them at most CGROUP_REMOVE_MS. */
 #define CGROUP_REMOVE_MS 2000
 bool cgroup_remove(const struct cgroup *g); /* false: something is still in it */
-/* Kills and removes what begins with `prefix` but not with `keep`, and what the dead left. */
+/* Kills and removes what begins with `prefix` but not with `keep`, unless its node holds its mark,
+ * and what the dead left. */
 int cgroup_sweep(const struct cgroup_base *base, const char *prefix, const char *keep,
                  uint32_t *ret_removed, struct fn_error *reterr);
 

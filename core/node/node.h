@@ -12,6 +12,7 @@
 #include <admin/admin.h>
 #include <config/config.h>
 #include <node/generation.h>
+#include <node/owner.h>
 #include <node/reload.h>
 #include <page/history.h>
 #include <page/page.h>
@@ -73,7 +74,7 @@ struct node {
     struct engage_server_cb rpc_cb, local_cb;
     struct local *log_local; /* by which `fnd logs` reads a node that is no load balancer */
     struct engage_link *log_link;
-    char owner[64];
+    char owner[OWNER_MAX];
     char instance[33];
 
     /* load balancer side */

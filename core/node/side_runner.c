@@ -1,16 +1,14 @@
 /* The runner side of a node: driver, function sockets, slots, the gRPC port. */
 #include <node/node.h>
 
-#include <base/addr.h>
-#include <base/hash.h>
 #include <base/log.h>
 #include <base/metric.h>
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <http/fnsock.h>
 #include <net/home.h>
 #include <node/engine_calls.h>
+#include <node/owner.h>
 #include <node/rights.h>
 #include <plugin/answer.h>
 #include <stdio.h>
@@ -27,30 +25,6 @@
 
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
-/* "<hostname>-<port>", with one address of the machine or a unix socket "<hostname>-<hash of it>",
- * in the letters of an owner; the same after a restart, and of no other runner of this machine,
- * because only one can listen there. */
-static void derive_owner(struct node *n)
-{
-    const char *listen = n->config->type->inside ? n->config->http->listen
-                                                 : n->config->grpc->listen;
-    struct addr a;
-    size_t len;
-
-    if (addr_parse(listen, &a) < 0 || !addr_is_everywhere(&a)) {
-        snprintf(n->owner, sizeof(n->owner), "%.40s-%016llx", n->hostname,
-                 (unsigned long long)hash_text(HASH_INIT, listen));
-    } else {
-        snprintf(n->owner, sizeof(n->owner), "%.40s-%.16s", n->hostname, a.port);
-    }
-    len = strlen(n->owner);
-    for (size_t i = 0; i < len; i++) {
-        n->owner[i] = isalnum((unsigned char)n->owner[i])
-                          ? (char)tolower((unsigned char)n->owner[i])
-                          : '-';
-    }
-}
-
 static int name_self(struct node *n, struct fn_error *reterr)
 {
     unsigned char random[16];
@@ -64,7 +38,9 @@ static int name_self(struct node *n, struct fn_error *reterr)
     if (n->config->runner->owner) {
         snprintf(n->owner, sizeof(n->owner), "%s", n->config->runner->owner);
     } else {
-        derive_owner(n);
+        owner_derive(n->hostname,
+                     n->config->type->inside ? n->config->http->listen : n->config->grpc->listen,
+                     n->instance, n->owner);
     }
     return 0;
 }

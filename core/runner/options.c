@@ -7,10 +7,12 @@
 #define AT(field) offsetof(struct runner_options, field)
 static const struct fn_opt rows[] = {
     OPT_ABSENT("owner", STR, AT(owner), 1, 63,
-               "Name of this runner that stays the same across restarts, of a-z, 0-9 and -. At "
-               "its start a runner removes the containers that an earlier process of the same "
-               "name left behind, so two runners must not share it. When absent: made of the host "
-               "name and of where gRPC listens (on a full node, HTTP)."),
+               "Name of this runner that stays the same across restarts, of a-z, 0-9 and -, "
+               "without -- and not - at the end. At its start a runner removes the containers "
+               "that an earlier process of the same name left behind, so two runners must not "
+               "share it. When absent: made of the host name and of where gRPC listens (on a full "
+               "node, HTTP); with port 0 each process has one of its own, and what it leaves when "
+               "it is killed goes only where its lock shows that it is dead."),
     LIVE_COUNT("memory_min", INT, AT(mem_mb_min), "16", 1, 8192, "MB",
                "Smallest memory that a function may be configured with; a call of a function "
                "with less is answered 400 (RUN405). Go Fn: 1."),

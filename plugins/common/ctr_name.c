@@ -22,12 +22,15 @@ static void append_lower(char *ret, size_t cap, const char *text, size_t max)
 
 int ctr_name(const char *owner, const char *instance, const char *id, char *ret, size_t cap)
 {
-    if (strlen(owner) + INSTANCE_SHOWN + strlen(id) + 4 > cap) {
+    size_t n = strlen(owner);
+
+    if (n + INSTANCE_SHOWN + strlen(id) + 4 > cap || strstr(owner, "--") ||
+        (n > 0 && owner[n - 1] == '-')) {
         return FN_E_RANGE;
     }
     ret[0] = '\0';
     append_lower(ret, cap, owner, cap);
-    append_lower(ret, cap, "--", 2); /* two: no owner is the start of another's names */
+    append_lower(ret, cap, "--", 2); /* in no owner: none is the start of another's names */
     append_lower(ret, cap, instance, INSTANCE_SHOWN);
     append_lower(ret, cap, "-", 1);
     append_lower(ret, cap, id, cap);

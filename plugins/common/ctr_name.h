@@ -7,7 +7,8 @@
 
 #define CTR_NAME_MAX 160
 
-/* "<owner>--<start of instance>-<id>" in the alphabet of cgroup names; 0 or FN_E_RANGE. */
+/* "<owner>--<start of instance>-<id>" in the alphabet of cgroup names; 0, or FN_E_RANGE when it is
+ * too long or the owner has -- or ends with -. */
 int ctr_name(const char *owner, const char *instance, const char *id, char *ret, size_t cap);
 
 /* What names of this owner begin with, and those of its process `instance`; 0 or FN_E_RANGE. */

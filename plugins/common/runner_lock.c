@@ -81,9 +81,26 @@ static bool is_free(const char *path)
     return free_now;
 }
 
-bool lock_is_dead(const char *label)
+static bool is_held(const char *path)
 {
-    char boot[BOOT_MAX], theirs[BOOT_MAX], path[LOCK_LABEL_MAX], base[LOCK_LABEL_MAX];
+    char file[LOCK_LABEL_MAX + sizeof(LOCK_NAME)];
+    bool held;
+    int fd;
+
+    snprintf(file, sizeof(file), "%s" LOCK_NAME, path);
+    fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return false;
+    }
+    held = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return held;
+}
+
+/* The directory that the label names, if it is the same here; false: nobody here can judge. */
+static bool find(const char *label, char path[LOCK_LABEL_MAX])
+{
+    char boot[BOOT_MAX], theirs[BOOT_MAX], base[LOCK_LABEL_MAX];
     unsigned long long dev, ino;
     struct stat st;
     int at = 0;
@@ -91,10 +108,23 @@ bool lock_is_dead(const char *label)
     boot_id(boot);
     if (!*boot || sscanf(label, "%39s %llx:%llx %n", theirs, &dev, &ino, &at) < 3 || at == 0 ||
         strcmp(boot, theirs) != 0 || label[at] != '/' ||
-        snprintf(path, sizeof(path), "%s", label + at) >= (int)sizeof(path)) {
+        snprintf(path, LOCK_LABEL_MAX, "%s", label + at) >= LOCK_LABEL_MAX) {
         return false;
     }
     memcpy(base, path, sizeof(base));
-    return up(base) && stat(base, &st) == 0 && st.st_dev == dev && st.st_ino == ino &&
-           is_free(path);
+    return up(base) && stat(base, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+bool lock_is_held(const char *label)
+{
+    char path[LOCK_LABEL_MAX];
+
+    return find(label, path) && is_held(path);
+}
+
+bool lock_is_dead(const char *label)
+{
+    char path[LOCK_LABEL_MAX];
+
+    return find(label, path) && is_free(path);
 }

@@ -1,5 +1,5 @@
-/* What dead runners left on this engine: containers of this owner and another process, and those of
- * any owner whose lock nobody holds.
+/* What dead runners left on this engine: containers of this owner and another process, unless it
+ * holds its lock, and those of any owner whose lock nobody holds.
  *
  * The list is read on the stream thread, piece by piece; the worker waits for its end, and then
  * removes what was found dead. */
@@ -30,7 +30,7 @@ static int note_dead(void *ud, const struct api_listed *l)
     struct sweep *s = ud;
     bool ours = strcmp(l->owner, s->owner) == 0;
     bool dead = strcmp(l->instance, s->instance) != 0 &&
-                (ours || (*l->lock && lock_is_dead(l->lock)));
+                (ours ? !lock_is_held(l->lock) : lock_is_dead(l->lock));
 
     s->ours += ours;
     s->others += !ours && !dead;

@@ -104,7 +104,8 @@ int ctr_create(struct oci *d, const struct fn_task *task, struct ctr **ret, stru
     atomic_init(&c->state, CTR_CREATED);
     atomic_init(&c->runs, false);
     if (ctr_name(task->owner, task->instance, task->id, c->name, sizeof(c->name)) < 0) {
-        r = fail_platform(reterr, FN_E_INVALID, "driver oci: owner or id is too long");
+        r = fail_platform(reterr, FN_E_INVALID, "driver oci: owner or id is too long, or the owner "
+                          "has -- or - at its end");
     }
     if (r == 0) {
         snprintf(c->dir, sizeof(c->dir), "%s/%s", d->conf->state, c->name);

@@ -55,16 +55,18 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Ours of an earlier process, or of a runner that is proven to be dead. */
+/* Ours of an earlier process that does not live, or of a runner that is proven to be dead. */
 static bool is_left(struct oci *d, const char *name, const char *prefix, const char *keep)
 {
     char dir[OCI_PATH_MAX], label[LOCK_LABEL_MAX];
+    bool told;
 
-    if (begins(name, prefix)) {
-        return !begins(name, keep);
+    if (begins(name, keep)) {
+        return false;
     }
     snprintf(dir, sizeof(dir), "%s/%s", d->conf->state, name);
-    return file_read(dir, "lock", label, sizeof(label)) && lock_is_dead(label);
+    told = file_read(dir, "lock", label, sizeof(label));
+    return begins(name, prefix) ? !told || !lock_is_held(label) : told && lock_is_dead(label);
 }
 
 /* A name with another alphabet than ctr_name()'s is not ours. */
@@ -86,7 +88,8 @@ int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *in
     DIR *all;
 
     if (ctr_prefixes(owner, instance, prefix, keep) < 0) {
-        return fail_platform(reterr, FN_E_INVALID, "driver oci: owner is too long");
+        return fail_platform(reterr, FN_E_INVALID,
+                             "driver oci: owner is too long, or has -- or - at its end");
     }
     all = opendir(d->conf->state);
     if (!all && errno != ENOENT) {

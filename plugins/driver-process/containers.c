@@ -111,7 +111,8 @@ static int create(void *inst, struct fn_op *op, const struct fn_task *task, void
     r = spec_program(d->root, task->image, c->program, sizeof(c->program), reterr);
     if (r == 0 && ctr_name(task->owner, task->instance, task->id, c->cgroup,
                            sizeof(c->cgroup)) < 0) {
-        r = fail_platform(reterr, FN_E_INVALID, "driver process: owner or id is too long");
+        r = fail_platform(reterr, FN_E_INVALID, "driver process: owner or id is too long, or the "
+                          "owner has -- or - at its end");
     }
     if (r < 0) {
         free(c);
@@ -252,7 +253,8 @@ static int sweep(void *inst, struct fn_op *op, const char *owner, const char *in
 
     (void)op;
     if (ctr_prefixes(owner, instance, prefix, keep) < 0) {
-        return fail_platform(reterr, FN_E_INVALID, "driver process: owner is too long");
+        return fail_platform(reterr, FN_E_INVALID,
+                             "driver process: owner is too long, or has -- or - at its end");
     }
     return d->proc->sweep(d->host, prefix, keep, ret_removed, reterr);
 }

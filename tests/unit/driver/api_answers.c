@@ -436,9 +436,9 @@ START_TEST(a_runner_lives_as_long_as_its_lock_is_held)
     ck_assert_int_eq(flock(fd, LOCK_EX), 0);
     lock_label(iofs, label, sizeof(label));
     ck_assert_ptr_nonnull(strstr(label, instance));
-    ck_assert(!lock_is_dead(label));
+    ck_assert(!lock_is_dead(label) && lock_is_held(label));
     close(fd);
-    ck_assert(lock_is_dead(label));
+    ck_assert(lock_is_dead(label) && !lock_is_held(label));
     unlink(file); /* as cleaners of old files do */
     ck_assert(!lock_is_dead(label));
     rmdir(instance);

@@ -98,6 +98,23 @@ START_TEST(cgroup_names_are_of_the_safe_alphabet)
 }
 END_TEST
 
+START_TEST(no_owner_is_the_start_of_anothers_names)
+{
+    static const char *const others[] = { "web--eu", "web-", "web-eu", "we", "webs" };
+    char prefix[CTR_NAME_MAX], keep[CTR_NAME_MAX], name[CTR_NAME_MAX];
+
+    ck_assert_int_eq(ctr_prefixes("web", "0123456789abcdef", prefix, keep), 0);
+    ck_assert_str_eq(prefix, "web--");
+    ck_assert_str_eq(keep, "web--0123456789ab-");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        int r = ctr_name(others[i], "fedcba9876543210", "01A", name, sizeof(name));
+
+        ck_assert_int_eq(r, i < 2 ? FN_E_RANGE : 0);
+        ck_assert(r < 0 || strncmp(name, prefix, strlen(prefix)) != 0);
+    }
+}
+END_TEST
+
 START_TEST(what_a_machine_cannot_give_is_named)
 {
     static const uint32_t all = FN_PROC_HAS_NAMESPACES | FN_PROC_HAS_CGROUP;
@@ -123,6 +140,7 @@ TCase *process_case(void)
     tcase_add_test(t, the_listener_is_always_ours);
     tcase_add_test(t, a_process_is_no_container);
     tcase_add_test(t, cgroup_names_are_of_the_safe_alphabet);
+    tcase_add_test(t, no_owner_is_the_start_of_anothers_names);
     tcase_add_test(t, what_a_machine_cannot_give_is_named);
     return t;
 }

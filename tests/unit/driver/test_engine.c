@@ -1,11 +1,14 @@
 /* driver-docker against a scripted engine on a unix socket: what an engine may do wrong. */
+#include "runner_lock.h"
 #include "scripted.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -589,6 +592,39 @@ START_TEST(containers_of_others_are_counted_and_told)
 }
 END_TEST
 
+/* Two runners of one owner by mistake: they would kill each other's functions at every sweep. */
+START_TEST(containers_of_a_living_runner_of_the_same_owner_are_left)
+{
+    static char answer[1024];
+    char instance[] = "/tmp/fnd-test-XXXXXX", file[80], iofs[80], label[256], list[700];
+    uint32_t removed;
+    int fd;
+
+    ck_assert_ptr_nonnull(mkdtemp(instance));
+    snprintf(file, sizeof(file), "%s/.lock", instance);
+    snprintf(iofs, sizeof(iofs), "%s/iofs1", instance);
+    fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+    lock_label(iofs, label, sizeof(label));
+    snprintf(list, sizeof(list),
+             "[{\"Id\":\"0123456789ab\",\"Labels\":{\"io.fnd.owner\":\"me\","
+             "\"io.fnd.instance\":\"that\",\"io.fnd.lock\":\"%s\"}}]", label);
+    snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(list), list);
+    routes[0] = (struct route){ "/containers/json", answer, false, NULL };
+    routes[1] = (struct route){ "DELETE /containers/0123456789ab", NO_CONTENT, false, NULL };
+    both();
+    for (uint32_t dead = 0; dead <= 1; dead++) {
+        ck_assert_msg(node_sweep(node, "me", "this", &removed, &err) == 0, "%s", err.msg);
+        ck_assert_uint_eq(removed, dead);
+        flock(fd, LOCK_UN);
+    }
+    close(fd);
+    unlink(file);
+    rmdir(instance);
+}
+END_TEST
+
 /* ---- F40 ------------------------------------------------------------------------------------- */
 
 START_TEST(a_hung_engine_fails_fast_after_one_deadline)
@@ -846,6 +882,7 @@ int main(void)
     tcase_add_test(t, images_with_large_labels_are_refused);
     tcase_add_test(t, a_list_that_stalls_ends_at_the_deadline);
     tcase_add_test(t, containers_of_others_are_counted_and_told);
+    tcase_add_test(t, containers_of_a_living_runner_of_the_same_owner_are_left);
     tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);
     tcase_add_test(t, a_container_that_hangs_says_nothing_of_an_engine_that_answers);
     tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);

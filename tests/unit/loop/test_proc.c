@@ -391,6 +391,32 @@ START_TEST(a_sweep_kills_by_prefix_but_not_what_is_kept)
 }
 END_TEST
 
+/* Two nodes of one owner by mistake: they would kill each other's functions at every sweep. */
+START_TEST(a_sweep_leaves_what_a_living_node_of_the_same_owner_has)
+{
+    const struct fn_host ours = host;
+    struct proc *theirs;
+    uint32_t removed = 0;
+    uint64_t id;
+
+    if (!has(FN_PROC_HAS_CGROUP)) {
+        SKIP(NO_CGROUPS);
+    }
+    ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-twins--2-x"), &id), 0);
+    ck_assert_int_eq(proc_create(&theirs, NULL), 0);
+    host.priv = theirs;
+    ck_assert_int_eq(table->sweep(&host, "test-twins--", "test-twins--2-", &removed, NULL), 0);
+    host = ours;
+    ck_assert_int_eq(table->sweep(&host, "test-twins--", "test-twins--1-", &removed, NULL), 0);
+    ck_assert_uint_eq(removed, 0);
+    ck_assert_int_eq(seen.exits, 0);
+    proc_destroy(theirs); /* its mark goes with it */
+    ck_assert_int_eq(table->sweep(&host, "test-twins--", "test-twins--1-", &removed, NULL), 0);
+    ck_assert_uint_eq(removed, 1);
+    ck_assert(wait_exit());
+}
+END_TEST
+
 /* A mark that nobody remembered was taken for another's by all later sweeps. */
 START_TEST(a_sweep_without_memory_is_made_up_for_by_the_next)
 {
@@ -519,6 +545,7 @@ int main(void)
     tcase_add_loop_test(t, a_child_that_cannot_be_watched_is_killed, 1, 4);
     tcase_add_test(t, nothing_is_inherited);
     tcase_add_test(t, a_sweep_kills_by_prefix_but_not_what_is_kept);
+    tcase_add_test(t, a_sweep_leaves_what_a_living_node_of_the_same_owner_has);
     tcase_add_test(t, a_sweep_without_memory_is_made_up_for_by_the_next);
     tcase_add_test(t, a_sweep_removes_what_dead_nodes_of_any_owner_left);
     tcase_add_loop_test(t, a_dead_node_that_does_not_go_keeps_no_other, 0, 2);
