@@ -53,6 +53,7 @@ struct run {
     uint32_t sides_prepared;
     uint32_t sides_draining; /* the first ones; each begins when the one before is done */
     bool sides_drained;
+    bool answers_out; /* the clients of the gRPC port have read what they were answered */
     struct env_timer drain_poll;
     struct env_timer drain_deadline;
 };
@@ -93,11 +94,18 @@ static _Noreturn void leave(int code)
 
 /* ---- drain ----------------------------------------------------------------------------------- */
 
+/* A call has ended for the runner when its answer is queued: a slow client's is still here. What a
+ * manager tells is not worth a wait, it serves no calls. */
+static bool owes_answers(const struct run *run)
+{
+    return run->node.rpc_server && run->node.front->cut && !run->answers_out;
+}
+
 static void drain_step(struct run *run)
 {
     const struct node *n = &run->node;
 
-    if (run->sides_drained && run->draining && reload_is_quiet(n->reload) &&
+    if (run->sides_drained && run->draining && !owes_answers(run) && reload_is_quiet(n->reload) &&
         generations_are_told(n) && tracer_is_flushed(n->tracer) &&
         (!n->web || http_server_connections(web_server(n->web)) == 0) && !run->clean) {
         log_info("drained: no work is left, the node ends", "took_ms",
@@ -158,6 +166,14 @@ static void on_drain_deadline(struct env_timer *t)
 {
     struct run *run = container_of(t, struct run, drain_deadline);
 
+    if (run->sides_drained && owes_answers(run)) {
+        log_warn("the drain deadline passed; what clients have not read of their answers is cut");
+        run->answers_out = true;
+        drain_step(run);
+    }
+    if (run->clean) {
+        return;
+    }
     if (!run->cut && run->node.front->cut) {
         run->cut = true;
         cut_calls(run, "the drain deadline passed; what still runs is cut");
@@ -182,7 +198,9 @@ static void on_drain_poll(struct env_timer *t)
 
 static void on_server_drained(void *ud)
 {
-    (void)ud; /* the drain of a side tells when its calls have ended */
+    struct run *run = ud;
+
+    run->answers_out = true;
 }
 
 static void begin_drain(struct run *run, bool has_successor)

@@ -189,6 +189,17 @@ static void look_at_silence(struct rpc_conn *l)
     }
 }
 
+/* A client that reads slowly gets the rest of its answers, for as long as whoever drains waits: a
+ * node's drain_timeout. */
+static void look_at_parting(struct rpc_conn *l)
+{
+    if (l->ops->has_output(l)) {
+        set_timer(l, LIFE_PART, env_now_ns(l->env) + RPC_PART_MS * ENV_MS);
+    } else {
+        rpc_conn_break(l, "drained");
+    }
+}
+
 static void life_on_timer(struct env_timer *t)
 {
     struct rpc_conn *l = container_of(t, struct rpc_conn, timer);
@@ -201,7 +212,7 @@ static void life_on_timer(struct env_timer *t)
         }
         break;
     case LIFE_PART:
-        rpc_conn_break(l, "drained");
+        look_at_parting(l);
         break;
     case LIFE_DRAIN:
         life_drain_heard(l); /* it said nothing, but had its time */

@@ -19,7 +19,7 @@ enum life_timer {
     LIFE_SILENCE,   /* a preface, the answer to a ping, a look at how long the peer is silent */
     LIFE_CALLS_OUT, /* client: the owner is told at once */
     LIFE_DRAIN,     /* server: the client's answer to the first GOAWAY's ping */
-    LIFE_PART,      /* server: the client's time to close, after the last stream */
+    LIFE_PART,      /* server: the client's time to close, after the last stream and its output */
 };
 
 /* States: begun, ready, dead. Freed by death, which the loop runs, or by rpc_conn_close(). */
@@ -60,6 +60,7 @@ struct rpc_life_ops {
     struct rpc_stream *(*open)(struct rpc_conn *l, const struct rpc_call *call,
                                const struct rpc_stream_cb *cb, void *ud);
     bool (*is_full)(const struct rpc_conn *l);
+    bool (*has_output)(const struct rpc_conn *l); /* made and not taken by the socket */
     void (*ping)(struct rpc_conn *l, bool asked); /* by the owner, or of its own */
     /* Server. First one that refuses nothing, and a ping; what the client sent before it read that
      * is still served, and its answer to the ping says that it has read it: life_drain_heard().

@@ -171,7 +171,7 @@ struct rpc_transport {
 };
 
 /* Both sides of the table are of one build; it is no interface for anybody else. */
-#define RPC_TRANSPORT_BUILD FND_VERSION "/4"
+#define RPC_TRANSPORT_BUILD FND_VERSION "/5"
 
 extern const struct rpc_transport rpc_transport_nghttp2;
 

@@ -1,9 +1,10 @@
 // A runner that is asked to end while calls run: at its drain deadline, and at a second signal.
 import assert from 'node:assert/strict'
 import { copyFileSync, readFileSync, readdirSync } from 'node:fs'
+import net from 'node:net'
 import path from 'node:path'
 import { describe, it } from 'node:test'
-import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { Ledger, fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
 import { build, tempDir, until } from './lib/node.mjs'
 
@@ -54,5 +55,59 @@ describe('a runner that is cut', () => {
     await until('their directories are gone', () => readdirSync(iofs).length === (next ? 1 : 0), WITHIN_MS)
     await next?.stop()
     assert.equal((await lb.stop()).code, 0)
+  })
+})
+
+describe('a runner whose calls have ended', () => {
+  const BYTES = 20_000_000 // more than sockets and windows between runner and client take
+
+  // Asks for BYTES and reads on only when told; resolves to what came behind the head when it is all or the socket closed.
+  const slowClient = (port) => {
+    const socket = net.connect(port, '127.0.0.1')
+    let got = 0
+    const body = new Promise((resolve) => {
+      let head = ''
+      socket.on('data', (data) => {
+        const text = head.includes('\r\n\r\n') ? '' : data.toString('latin1')
+        got += text ? (head + text).split('\r\n\r\n').slice(1).join('').length : data.length
+        head += text
+        if (got >= BYTES) resolve(got)
+      })
+      socket.on('close', () => resolve(got))
+      socket.on('error', () => {})
+    })
+    socket.pause()
+    socket.write(`POST /invoke/${fnId('big')} HTTP/1.1\r\nHost: x\r\nContent-Length: ${String(BYTES).length}\r\n\r\n${BYTES}`)
+    return { socket, body }
+  }
+  const start = async (more = '') => {
+    const cluster = await startCluster({ functions: { big: {} }, lbOptions: { lb: 'response_max: 0' }, runnerOptions: { runner: 'max_response_size: 0', grpcMore: 'send_queue: 16MiB', more } })
+    const client = slowClient(cluster.lb.port)
+    const [runner] = cluster.runners
+    await until('its call has ended', async () => (await runner.metric('fn_runner_calls_received_total')) === 1 && (await runner.metric('fn_runner_calls_in_flight')) === 0)
+    runner.signal('SIGTERM')
+    return { cluster, client, runner }
+  }
+
+  it('waits for a client that reads its answer slowly', async () => {
+    const { cluster, client, runner } = await start()
+    await Promise.race([runner.ended, new Promise((resolve) => setTimeout(resolve, 2000))])
+    client.socket.resume()
+    assert.equal(await client.body, BYTES)
+    client.socket.destroy()
+    assert.deepEqual(await runner.ended, { code: 0, signal: null }, runner.log)
+    assert.match(runner.log, /drained: no work is left/)
+    assert.doesNotMatch(cluster.lb.log, /outcome=unknown/)
+    await cluster.lb.stop()
+  })
+
+  it('waits no longer than until its drain deadline', async () => {
+    const { cluster, client, runner } = await start('drain_timeout: 500ms')
+    assert.deepEqual(await runner.ended, { code: 0, signal: null }, runner.log)
+    assert.match(runner.log, /the drain deadline passed; what clients have not read of their answers is cut/)
+    client.socket.resume()
+    assert.ok(await client.body < BYTES)
+    client.socket.destroy()
+    await cluster.lb.stop()
   })
 })

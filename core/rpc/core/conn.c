@@ -275,8 +275,17 @@ static bool is_full(const struct rpc_conn *l)
     return l->streams_n >= core_conn_of(l)->peer_streams_max;
 }
 
+/* Under TLS the last record may wait below. */
+static bool has_output(const struct rpc_conn *l)
+{
+    const struct core_conn *c = core_conn_of(l);
+
+    return c->blocked || c->t->host->io_writev(l->io, NULL, 0) == NET_AGAIN;
+}
+
 static const struct rpc_life_ops life_ops = { .open = core_stream_open,
                                               .is_full = is_full,
+                                              .has_output = has_output,
                                               .ping = ping,
                                               .goaway = goaway,
                                               .free = core_conn_free };

@@ -320,8 +320,15 @@ static bool is_full(const struct rpc_conn *l)
                                conn_of(l)->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 }
 
+/* Under TLS the last record may wait below. */
+static bool has_output(const struct rpc_conn *l)
+{
+    return conn_of(l)->blocked || net_io_writev(l->io, NULL, 0) == NET_AGAIN;
+}
+
 static const struct rpc_life_ops life_ops = { .open = h2_stream_open,
                                               .is_full = is_full,
+                                              .has_output = has_output,
                                               .ping = ping,
                                               .goaway = goaway,
                                               .free = h2_conn_free };

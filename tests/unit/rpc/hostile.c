@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
+#include <rpc/transport.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -591,6 +592,72 @@ START_TEST(test_cancelled_while_blocked)
 }
 END_TEST
 
+static bool is_finished(void *ud)
+{
+    (void)ud;
+    return f->finished == 1;
+}
+
+static void on_drained(void *ud)
+{
+    (void)ud;
+    f->drained = true;
+    fixture_notify(f);
+}
+
+static bool is_drained(void *ud)
+{
+    (void)ud;
+    return f->drained;
+}
+
+/* Reads until the server closes; the bytes of DATA, and whether the stream ended well. */
+static size_t take_answer(int fd, bool *ret_ended)
+{
+    size_t bytes = 0;
+    struct got g;
+
+    *ret_ended = false;
+    while (take_frame(fd, &g)) {
+        bytes += g.type == DATA ? g.len : 0;
+        *ret_ended = *ret_ended || (g.type == HEADERS && g.flags & END_STREAM);
+    }
+    return bytes;
+}
+
+#define DRAINED_SIZES 5 /* what a socket takes is not known */
+
+/* Its answer is whole, and most of it waits for the socket: none of it is lost however long that
+ * takes, though its stream has ended and the server's patience with idle clients is over. */
+START_TEST(test_drained_while_blocked)
+{
+    const size_t size = 200000 + 30000 * (size_t)_i;
+    char json[32];
+    bool ended;
+    size_t got;
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet("\0\4\177\377\377\377", 6);
+    ck_assert(frame(fd, WINDOW, 0, 0, "\177\0\0\0", 4));
+    snprintf(json, sizeof(json), "big:%zu", size);
+    ck_assert(try_call(fd, 1, json));
+    ck_assert(frame(fd, DATA, 0, 1, "\0\0\0\0\4\22\2\20\1", 9)); /* eof */
+    WAIT(f, is_finished, NULL);
+    loop_enter(f->loop);
+    rpc_server_drain(f->server, on_drained, f);
+    loop_leave(f->loop);
+    ck_assert(frame(fd, PING, ACK, 0, "drain\0\0", 8));
+    usleep((RPC_PART_MS + 700) * 1000); /* in which nothing may happen */
+    got = take_answer(fd, &ended);
+    ck_assert(ended);
+    ck_assert_uint_ge(got, size);
+    close(fd);
+    WAIT(f, is_drained, NULL);
+    fixture_destroy(f);
+}
+END_TEST
+
 /* A half-close in one read with what lets its call go on: the body that was kept comes first. */
 START_TEST(test_half_close_behind_a_pause)
 {
@@ -684,6 +751,7 @@ TCase *hostile_case(void)
     tcase_add_test(tc, test_held_memory);
     tcase_add_test(tc, test_window_of_zero);
     tcase_add_loop_test(tc, test_cancelled_while_blocked, 0, BLOCKED_ROUNDS);
+    tcase_add_loop_test(tc, test_drained_while_blocked, 0, DRAINED_SIZES);
     tcase_add_test(tc, test_half_close_behind_a_pause);
     tcase_add_test(tc, test_half_open);
     tcase_add_test(tc, test_no_message);
