@@ -23,13 +23,6 @@ static void unary_release(struct unary *u)
     free(u);
 }
 
-static void unary_on_message(void *ud, const void *data, size_t len)
-{
-    struct unary *u = ud;
-
-    u->answered = !u->answered && buf_add(&u->answer, data, len) == 0;
-}
-
 static void unary_on_end(void *ud, int status, const char *text)
 {
     struct unary *u = ud;
@@ -37,10 +30,30 @@ static void unary_on_end(void *ud, int status, const char *text)
     u->call = NULL;
     if (status == GRPC_OK && !u->answered) {
         status = GRPC_INTERNAL;
-        text = "expected one message in answer";
+        text = "expected one message in answer, got none";
     }
     u->done(u->ud, status, text, status == GRPC_OK ? u->answer.data : NULL, u->answer.len);
     unary_release(u);
+}
+
+static void unary_fail(struct unary *u, int status, const char *text)
+{
+    rpc_raw_close(u->call);
+    unary_on_end(u, status, text);
+}
+
+/* What follows the one message is not taken in: there may be no end of it. */
+static void unary_on_message(void *ud, const void *data, size_t len)
+{
+    struct unary *u = ud;
+
+    if (u->answered) {
+        unary_fail(u, GRPC_INTERNAL, "expected one message in answer, got more");
+    } else if (buf_add(&u->answer, data, len) < 0) {
+        unary_fail(u, GRPC_EXHAUSTED, "out of memory");
+    } else {
+        u->answered = true;
+    }
 }
 
 static const struct rpc_raw_cb raw_cb = { unary_on_message, unary_on_end };

@@ -417,6 +417,67 @@ START_TEST(test_peers)
 }
 END_TEST
 
+/* ---- a runner that answers more than it was asked ---------------------------------------------- */
+
+#define PIECE_BYTES (64u << 10)
+
+static bool ends_well; /* behind its messages; else it would send on */
+
+static void on_chatty(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    static char piece[PIECE_BYTES];
+
+    (void)ud;
+    (void)data;
+    (void)len;
+    held = in;
+    rpc_incoming_set(in, &held);
+    for (int i = 0; i < (ends_well ? 3 : RPC_QUEUE_MAX); i++) {
+        ck_assert_int_eq(rpc_incoming_send(in, ends_well ? "\10\1" : piece,
+                                           ends_well ? 2 : sizeof(piece)), 0);
+    }
+    if (ends_well) {
+        rpc_incoming_end(in, 0, NULL);
+    }
+}
+
+static void on_chatty_status(void *ud, const struct rpc_status_result *r)
+{
+    struct heard *h = ud;
+
+    on_end(h, r->grpc_status, r->text ? r->text : "");
+}
+
+START_TEST(test_more_than_one_answer)
+{
+    static const struct rpc_method chatty[] = { { "/RunnerProtocol/Status", on_chatty },
+                                                { NULL, NULL } };
+    static const struct rpc_service runner = { chatty, on_gone, NULL, NULL };
+    struct rpc_config config = RPC_CONFIG_INIT;
+    struct heard h = { 0 };
+
+    ends_well = _i == 0;
+    gone_n = 0;
+    f = fixture_create_with(OVER_UNIX, &config);
+    loop_enter(f->loop);
+    ck_assert_int_eq(rpc_server_open(f->rpc, f->address, NULL, NULL, &f->server, NULL), 0);
+    rpc_server_serve(f->server, &runner);
+    loop_leave(f->loop);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    loop_enter(f->loop);
+    ck_assert_int_eq(rpc_status(f->link, env_now_ns(f->env) + 5 * ENV_S, on_chatty_status, &h), 0);
+    loop_leave(f->loop);
+    WAIT(f, has_ended, &h);
+    ck_assert_int_eq(h.status, GRPC_INTERNAL);
+    ck_assert_str_eq(h.why, "expected one message in answer, got more");
+    if (!ends_well) {
+        WAIT(f, is_gone, NULL); /* the runner sees it cancelled */
+    }
+    fixture_destroy(f);
+}
+END_TEST
+
 TCase *raw_case(void)
 {
     TCase *tc = tcase_create("raw");
@@ -433,5 +494,6 @@ TCase *raw_case(void)
     tcase_add_test(tc, test_destroy_with_calls);
     tcase_add_test(tc, test_identity);
     tcase_add_test(tc, test_peers);
+    tcase_add_loop_test(tc, test_more_than_one_answer, 0, 2);
     return tc;
 }
