@@ -1,6 +1,7 @@
 /* StreamLogs at a server: Start, then one message for each Ack.
  *
- * The stream is paused while a message is owed, so that Acks wait where the transport bounds them.
+ * The stream is paused while a message is owed, and while more than LOW_BYTES wait to be sent, so
+ * that Acks wait where the transport bounds them, and messages at their owner.
  * A peer that is owed nothing and asks for nothing is ended after ack_ns. The deadline of the call
  * is kept here, because only a transport's client watches it.
  *
@@ -75,6 +76,16 @@ static void log_call_on_timer(struct env_timer *t)
 
 /* ---- what the owner does --------------------------------------------------------------------- */
 
+/* A reader that asks ahead and reads nothing gets no more than one message beyond the mark. */
+static void listen_on(struct log_call *c)
+{
+    if (rpc_stream_queued(c->call.stream) <= LOW_BYTES) {
+        rpc_stream_pause(c->call.stream, false);
+    } else {
+        rpc_stream_want_writable(c->call.stream);
+    }
+}
+
 static int logs_send(struct engage_logs *l, const struct engage_line *lines, uint32_t n)
 {
     struct log_call *c = call_of(l);
@@ -83,7 +94,7 @@ static int logs_send(struct engage_logs *l, const struct engage_line *lines, uin
     if (r == 0) {
         l->wanted = false;
         rpc_stream_wrote(c->call.stream);
-        rpc_stream_pause(c->call.stream, false);
+        listen_on(c);
         log_call_arm(c);
     }
     return r;
@@ -137,6 +148,15 @@ static void log_call_on_message(void *ud, const void *data, size_t len)
     server_call_leave(&c->call);
 }
 
+static void log_call_on_writable(void *ud)
+{
+    struct log_call *c = ud;
+
+    if (c->owned && !c->logs.wanted) {
+        listen_on(c);
+    }
+}
+
 /* All that it asked for was sent. */
 static void log_call_half_closed(void *ud)
 {
@@ -170,6 +190,7 @@ void logs_begin(struct rpc_server *s, struct rpc_stream *st)
 {
     static const struct rpc_stream_cb stream_cb = { .message = log_call_on_message,
                                                     .half_closed = log_call_half_closed,
+                                                    .writable = log_call_on_writable,
                                                     .ended = server_call_on_ended };
     static const struct server_call_kind kind = { &stream_cb, log_call_expired, log_call_gone,
                                                   log_call_forget, log_call_free };

@@ -417,6 +417,13 @@ static void on_logs_wanted(void *ud, struct engage_logs *logs)
     ck_assert_ptr_eq(f->logs, logs);
     ck_assert(logs->wanted);
     f->logs_wanted++;
+    if (f->logs_bytes > 0) {
+        char *text = calloc(1, f->logs_bytes);
+        struct engage_line line = { "a", "f", "c", "k", text, f->logs_bytes, 1, 0, false };
+
+        ck_assert_int_eq(logs->send(logs, &line, 1), 0);
+        free(text);
+    }
     fixture_notify(f);
 }
 

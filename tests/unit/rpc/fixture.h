@@ -50,6 +50,7 @@ struct fixture {
     struct engage_logs *logs; /* that are read; one at a time */
     char logs_keys[128];      /* "k=v;" */
     uint32_t logs_wanted, logs_gone;
+    size_t logs_bytes; /* of the line with which each is answered; 0: the test does */
     LIST_HEAD(, served) served;
 };
 

@@ -99,11 +99,12 @@ static size_t field(unsigned char *out, const char *name, const char *value, siz
     return n + len;
 }
 
-static size_t request_as(unsigned char *out, const char *method, const char *type)
+static size_t request_to(unsigned char *out, const char *path, const char *method,
+                         const char *type)
 {
     const char *const fields[][2] = {
         { ":method", method },  { ":scheme", "http" },
-        { ":path", "/RunnerProtocol/Engage" }, { ":authority", "x" },
+        { ":path", path },      { ":authority", "x" },
         { "te", "trailers" },   { "content-type", type },
     };
     size_t n = 0;
@@ -112,6 +113,11 @@ static size_t request_as(unsigned char *out, const char *method, const char *typ
         n += field(out + n, fields[i][0], fields[i][1], strlen(fields[i][1]));
     }
     return n;
+}
+
+static size_t request_as(unsigned char *out, const char *method, const char *type)
+{
+    return request_to(out, "/RunnerProtocol/Engage", method, type);
 }
 
 static size_t request(unsigned char *out)
@@ -535,6 +541,56 @@ START_TEST(test_held_memory)
 }
 END_TEST
 
+/* Reads until so many bytes of DATA came. */
+static size_t take_data(int fd, size_t bytes)
+{
+    size_t got = 0;
+    struct got g;
+
+    while (got < bytes && take_frame(fd, &g)) {
+        got += g.type == DATA ? g.len : 0;
+    }
+    return got;
+}
+
+static bool is_wanted(void *ud)
+{
+    return f->logs_wanted >= (uintptr_t)ud;
+}
+
+/* A reader of logs that asks for a thousand messages and lets none in: the second waits for room,
+ * and the others are not asked for. When it reads, it gets them all. */
+START_TEST(test_acks_ahead)
+{
+    enum { ACKS = 1000, LINE_BYTES = 64 << 10 };
+    unsigned char b[7 + 7 * ACKS];
+    size_t n = 7;
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    f->logs_bytes = LINE_BYTES;
+    fd = greet("\0\4\0\0\0\0", 6);
+    ck_assert(frame(fd, HEADERS, END_HEADERS, 1, b,
+                    request_to(b, "/RunnerProtocol/StreamLogs", "POST", "application/grpc")));
+    memcpy(b, "\0\0\0\0\2\12", 7);
+    for (int i = 0; i < ACKS; i++) {
+        memcpy(b + n, "\0\0\0\0\2\22", 7);
+        n += 7;
+    }
+    ck_assert(frame(fd, DATA, 0, 1, b, n));
+    WAIT(f, is_wanted, (void *)(uintptr_t)1);
+    others_are_served();
+    loop_enter(f->loop);
+    ck_assert_uint_le(f->logs_wanted, 3);
+    loop_leave(f->loop);
+    ck_assert(frame(fd, SETTINGS, 0, 0, "\0\4\177\377\377\377", 6));
+    ck_assert(frame(fd, WINDOW, 0, 0, "\177\0\0\0", 4));
+    ck_assert_uint_ge(take_data(fd, (size_t)LINE_BYTES * ACKS), (size_t)LINE_BYTES * ACKS);
+    WAIT(f, is_wanted, (void *)(uintptr_t)ACKS);
+    finish(fd);
+}
+END_TEST
+
 /* ---- stalls ---------------------------------------------------------------------------------- */
 
 static bool has_tries(void *ud)
@@ -749,6 +805,7 @@ TCase *hostile_case(void)
     tcase_add_test(tc, test_unknown_messages_without_end);
     tcase_add_test(tc, test_no_grpc);
     tcase_add_test(tc, test_held_memory);
+    tcase_add_test(tc, test_acks_ahead);
     tcase_add_test(tc, test_window_of_zero);
     tcase_add_loop_test(tc, test_cancelled_while_blocked, 0, BLOCKED_ROUNDS);
     tcase_add_loop_test(tc, test_drained_while_blocked, 0, DRAINED_SIZES);
