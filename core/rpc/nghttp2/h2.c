@@ -228,6 +228,14 @@ static void h2_on_writable(void *ud)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* The client makes us answer and does not read it. */
+static bool owes_too_much(const struct h2_conn *c)
+{
+    return c->life.server && c->blocked &&
+           nghttp2_session_get_outbound_queue_size(c->session) >
+               H2_QUEUE_MAX + 4u * c->life.streams_n;
+}
+
 /* One read; whether bytes came and the connection still stands. */
 static bool take_input(struct h2_conn *c)
 {
@@ -252,6 +260,10 @@ static bool take_input(struct h2_conn *c)
     }
     if (r < 0) {
         rpc_conn_break(&c->life, nghttp2_strerror((int)r));
+        return false;
+    }
+    if (owes_too_much(c)) {
+        rpc_conn_break(&c->life, "the peer does not read what it makes us answer");
         return false;
     }
     return true;

@@ -9,6 +9,7 @@
 #define H2_IN_BYTES  (64u << 10)
 #define H2_OUT_BYTES (128u << 10)
 #define H2_FRAME_MAX (20u << 10) /* larger than any piece that nghttp2 hands out */
+#define H2_QUEUE_MAX 1000 /* frames, beside four for each stream, that wait for the socket */
 
 /* What came in the headers of a request or an answer. */
 struct h2_head {

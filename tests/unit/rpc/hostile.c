@@ -69,12 +69,20 @@ static bool frame(int fd, unsigned type, unsigned flags, uint32_t stream, const 
     return put(fd, h, sizeof(h)) && (len == 0 || put(fd, data, len));
 }
 
-static int greet(const void *settings, size_t len)
+/* It never says that it has read the server's settings. */
+static int greet_deaf(const void *settings, size_t len)
 {
     int fd = dial();
 
     ck_assert(put(fd, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24));
     ck_assert(frame(fd, SETTINGS, 0, 0, settings, len));
+    return fd;
+}
+
+static int greet(const void *settings, size_t len)
+{
+    int fd = greet_deaf(settings, len);
+
     ck_assert(frame(fd, SETTINGS, ACK, 0, NULL, 0)); /* the server's are sent when it accepts */
     return fd;
 }
@@ -278,6 +286,15 @@ static void open_waiting(int64_t first_message_ms)
     WAIT(f, is_up, f);
 }
 
+/* Of the process, at its peak; 0 where a sanitizer holds memory of its own. */
+static long peak_kb(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return SANITIZED ? 0 : used.ru_maxrss;
+}
+
 /* ---- floods ---------------------------------------------------------------------------------- */
 
 struct flood {
@@ -331,6 +348,37 @@ START_TEST(test_rapid_reset)
         open = try_call(fd, 2 * i + 1, "hold") && frame(fd, RST, 0, 2 * i + 1, "\0\0\0\10", 4);
     }
     finish(fd);
+}
+END_TEST
+
+/* Calls that are answered at once, beyond those that may run or of another kind, by a client that
+ * reads none of the answers. C core has a queue of its own. */
+START_TEST(test_answers_that_nobody_reads)
+{
+    static const char *const types[] = { "application/grpc", "text/plain" };
+    struct rpc_config config = RPC_CONFIG_INIT;
+    unsigned char b[512];
+    size_t n = request_as(b, "POST", types[_i]);
+    bool open = true;
+    long before_kb;
+    int fd;
+
+    if (fixture_over_core()) {
+        return;
+    }
+    config.streams_max = 4;
+    f = fixture_create_with(OVER_UNIX, &config);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    before_kb = peak_kb();
+    fd = greet_deaf(NULL, 0);
+    for (uint32_t i = 0; i < FRAMES_MAX && open; i++) {
+        open = frame(fd, HEADERS, END_HEADERS, 2 * i + 1, b, n);
+    }
+    ck_assert(!open);
+    finish(fd);
+    ck_assert_int_lt(peak_kb() - before_kb, 8 << 10);
 }
 END_TEST
 
@@ -496,15 +544,6 @@ static void wait_window(int fd, int64_t *window, int64_t len, uint32_t stream, b
         }
     }
     *window -= len;
-}
-
-/* Of the process, at its peak; 0 where a sanitizer holds memory of its own. */
-static long peak_kb(void)
-{
-    struct rusage used;
-
-    getrusage(RUSAGE_SELF, &used);
-    return SANITIZED ? 0 : used.ru_maxrss;
 }
 
 /* Many calls whose bodies nobody wants: what is held is bounded by all together, also when they are
@@ -799,6 +838,7 @@ TCase *hostile_case(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_flood, 0, (int)(sizeof(floods) / sizeof(floods[0])));
     tcase_add_test(tc, test_rapid_reset);
+    tcase_add_loop_test(tc, test_answers_that_nobody_reads, 0, 2);
     tcase_add_test(tc, test_large_headers);
     tcase_add_test(tc, test_messages_that_cannot_be_read);
     tcase_add_test(tc, test_many_fields);
