@@ -98,11 +98,12 @@ static void goaway(struct rpc_conn *l, bool final)
 
 /* ---- a server's calls ------------------------------------------------------------------------ */
 
+/* One that does not fit is none. */
 static void copy_slice(const grpc_slice *from, char *ret, size_t cap)
 {
     size_t len = GRPC_SLICE_LENGTH(*from);
 
-    len = len < cap ? len : cap - 1;
+    len = len < cap ? len : 0;
     memcpy(ret, GRPC_SLICE_START_PTR(*from), len);
     ret[len] = '\0';
 }

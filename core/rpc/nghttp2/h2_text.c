@@ -147,10 +147,10 @@ static int h2_text_number(const unsigned char *text, size_t len)
     return n;
 }
 
-/* One that does not fit is cut. */
+/* One that does not fit is none. */
 static void h2_text_copy(const unsigned char *text, size_t len, char *ret, size_t cap)
 {
-    len = len < cap ? len : cap - 1;
+    len = len < cap ? len : 0;
     memcpy(ret, text, len);
     ret[len] = '\0';
 }

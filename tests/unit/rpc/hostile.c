@@ -592,6 +592,41 @@ static size_t take_data(int fd, size_t bytes)
     return got;
 }
 
+static void call_with_id(int fd, uint32_t stream, const char *id)
+{
+    static const char nack[] = "\0\0\0\0\10\12\6\12\4nack";
+    unsigned char b[1024];
+    size_t n = request(b);
+
+    n += field(b + n, "fn_request_id", id, strlen(id));
+    ck_assert(frame(fd, HEADERS, END_HEADERS, stream, b, n));
+    ck_assert(frame(fd, DATA, 0, stream, nack, sizeof(nack) - 1));
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, stream));
+}
+
+/* A request id that is too long is none, not another one. */
+START_TEST(test_long_request_id)
+{
+    char id[301];
+    int fd;
+
+    memset(id, 'x', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    call_with_id(fd, 1, "short");
+    loop_enter(f->loop);
+    ck_assert_str_eq(f->last_request_id, "short");
+    loop_leave(f->loop);
+    call_with_id(fd, 3, id);
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->tries, 2);
+    ck_assert_str_eq(f->last_request_id, "");
+    loop_leave(f->loop);
+    finish(fd);
+}
+END_TEST
+
 static bool is_wanted(void *ud)
 {
     return f->logs_wanted >= (uintptr_t)ud;
@@ -846,6 +881,7 @@ TCase *hostile_case(void)
     tcase_add_test(tc, test_no_grpc);
     tcase_add_test(tc, test_held_memory);
     tcase_add_test(tc, test_acks_ahead);
+    tcase_add_test(tc, test_long_request_id);
     tcase_add_test(tc, test_window_of_zero);
     tcase_add_loop_test(tc, test_cancelled_while_blocked, 0, BLOCKED_ROUNDS);
     tcase_add_loop_test(tc, test_drained_while_blocked, 0, DRAINED_SIZES);
