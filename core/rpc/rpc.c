@@ -119,12 +119,14 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
     return 0;
 }
 
-int rpc_renew(struct rpc *r, const struct net_tls *tls, const struct net_tls *tls_server,
-              struct fn_error *reterr)
+int rpc_renew_client(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr)
 {
-    int result = net_identity_renew(r->identity, tls, reterr);
+    return net_identity_renew(r->identity, tls, reterr);
+}
 
-    return result < 0 ? result : net_identity_renew(r->server_identity, tls_server, reterr);
+int rpc_renew_server(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr)
+{
+    return net_identity_renew(r->server_identity, tls, reterr);
 }
 
 void rpc_destroy(struct rpc *r)

@@ -76,10 +76,11 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
                struct fn_error *reterr);
 /* [init] Outside of the loop. Ends everything that is left without callbacks. */
 void rpc_destroy(struct rpc *r);
-/* [loop] Renewed certificates: later handshakes use them, connections live on. Plain text stays
- * plain text. FN_E_INVALID, FN_E_EXHAUSTED: that side stays as it was. */
-int rpc_renew(struct rpc *r, const struct net_tls *tls, const struct net_tls *tls_server,
-              struct fn_error *reterr);
+/* [loop] Renewed certificates of its connections to others, and of its port: later handshakes use
+ * them, connections live on. Plain text stays plain text. FN_E_INVALID, FN_E_EXHAUSTED: that side
+ * stays as it was. */
+int rpc_renew_client(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr);
+int rpc_renew_server(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr);
 
 /* ---- client --------------------------------------------------------------------------------- */
 

@@ -378,11 +378,6 @@ static struct renewal renewal_begin(struct node_tls *t, struct node_tls_side *si
     return n;
 }
 
-static struct net_tls renewal_tls(const struct renewal *n)
-{
-    return node_tls_of(n->there ? &n->fresh : n->side);
-}
-
 /* Only what is in force counts as read: what was not taken is read again at the next look. */
 static void renewal_end(struct node_tls *t, struct renewal *n, int result, const struct fn_error *e)
 {
@@ -404,31 +399,28 @@ static void renewal_end(struct node_tls *t, struct renewal *n, int result, const
 static void look_at_own(struct node_tls *t, struct node_tls_side *side)
 {
     struct renewal n = renewal_begin(t, side);
-    struct net_tls tls = renewal_tls(&n);
+    struct net_tls tls = node_tls_of(&n.fresh);
     struct fn_error e = ERR_INIT;
 
     renewal_end(t, &n, n.there ? net_identity_renew(side->identity, &tls, &e) : 0, &e);
 }
 
-static void look_at_rpc(struct node_tls *t)
+/* One side may refuse what the other takes, also of one entry. */
+static void look_at_rpc(struct node_tls *t, struct node_tls_side *side,
+                        int (*renew)(struct rpc *r, const struct net_tls *tls,
+                                     struct fn_error *reterr))
 {
-    struct renewal client = renewal_begin(t, &t->client);
-    struct renewal server = renewal_begin(t, &t->server);
-    struct net_tls mine = renewal_tls(&client);
-    struct net_tls port = renewal_tls(&server);
+    struct renewal n = renewal_begin(t, side);
+    struct net_tls tls = node_tls_of(&n.fresh);
     struct fn_error e = ERR_INIT;
-    int r = 0;
 
-    if (t->rpc && (client.there || server.there)) {
-        r = rpc_renew(t->rpc, &mine, &port, &e);
-    }
-    renewal_end(t, &server, r, &e);
-    renewal_end(t, &client, r, &e);
+    renewal_end(t, &n, n.there && t->rpc ? renew(t->rpc, &tls, &e) : 0, &e);
 }
 
 void node_tls_look(struct node_tls *t)
 {
-    look_at_rpc(t);
+    look_at_rpc(t, &t->server, rpc_renew_server);
+    look_at_rpc(t, &t->client, rpc_renew_client);
     for (uint32_t i = 0; i < sides_n(t); i++) {
         if (side_at(t, i)->identity) {
             look_at_own(t, side_at(t, i));

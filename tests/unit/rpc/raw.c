@@ -401,13 +401,15 @@ START_TEST(test_peers)
     run(&h, "/test.Service/Echo", "x", 5000);
     ck_assert_msg(h.status == 0, "%s", h.why);
     loop_enter(f->loop);
-    ck_assert_int_eq(rpc_renew(f->rpc, &any, &theirs, NULL), 0);
+    ck_assert_int_eq(rpc_renew_client(f->rpc, &any, NULL), 0);
+    ck_assert_int_eq(rpc_renew_server(f->rpc, &theirs, NULL), 0);
     loop_leave(f->loop);
     run(&h, "/test.Service/Echo", "x", 5000);
     ck_assert_int_eq(h.status, 7);
     ck_assert_ptr_nonnull(strstr(h.why, "may not use this port"));
     loop_enter(f->loop);
-    ck_assert_int_eq(rpc_renew(f->rpc, &theirs, &any, NULL), 0);
+    ck_assert_int_eq(rpc_renew_client(f->rpc, &theirs, NULL), 0);
+    ck_assert_int_eq(rpc_renew_server(f->rpc, &any, NULL), 0);
     rpc_channel_close(channel);
     ck_assert_int_eq(rpc_channel_open(f->rpc, f->address, NULL, NULL, &channel, NULL), 0);
     loop_leave(f->loop);

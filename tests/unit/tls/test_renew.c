@@ -42,24 +42,37 @@ static void ssl_free(void *p, const char *file, int line)
 
 /* ---- gRPC, which takes what it is given, or not ---------------------------------------------- */
 
-static unsigned rpc_asked, rpc_refuses;
-static char rpc_cert[4096]; /* taken last, of the server's side */
+struct rpc_side {
+    unsigned asked, refuses;
+    char cert[4096]; /* taken last */
+};
 
-int __wrap_rpc_renew(struct rpc *r, const struct net_tls *tls, const struct net_tls *tls_server,
-                     struct fn_error *reterr);
+static struct rpc_side rpc_client_side, rpc_server_side;
 
-int __wrap_rpc_renew(struct rpc *r, const struct net_tls *tls, const struct net_tls *tls_server,
-                     struct fn_error *reterr)
+int __wrap_rpc_renew_client(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr);
+int __wrap_rpc_renew_server(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr);
+
+static int renew(struct rpc_side *side, const struct net_tls *tls, struct fn_error *reterr)
 {
-    (void)r;
-    (void)tls;
-    rpc_asked++;
-    if (rpc_refuses > 0) {
-        rpc_refuses--;
+    side->asked++;
+    if (side->refuses > 0) {
+        side->refuses--;
         return err_set(reterr, FN_E_EXHAUSTED, "TLS: out of memory");
     }
-    snprintf(rpc_cert, sizeof(rpc_cert), "%s", tls_server->cert_pem);
+    snprintf(side->cert, sizeof(side->cert), "%s", tls->cert_pem);
     return 0;
+}
+
+int __wrap_rpc_renew_client(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr)
+{
+    (void)r;
+    return renew(&rpc_client_side, tls, reterr);
+}
+
+int __wrap_rpc_renew_server(struct rpc *r, const struct net_tls *tls, struct fn_error *reterr)
+{
+    (void)r;
+    return renew(&rpc_server_side, tls, reterr);
 }
 
 /* ---- a node with one entry ------------------------------------------------------------------- */
@@ -125,7 +138,7 @@ static void setup(void)
     }
     write_file(fx.ca, fx.authority.pem);
     write_pair(&fx.pairs[0]);
-    rpc_asked = rpc_refuses = 0;
+    rpc_client_side = rpc_server_side = (struct rpc_side){ 0 };
 }
 
 static void teardown(void)
@@ -186,22 +199,48 @@ START_TEST(so_is_one_that_grpc_has_no_memory_for)
     open_node(false);
     fx.tls.rpc = (struct rpc *)&fx; /* only handed on */
     node_tls_look(&fx.tls);
-    ck_assert_uint_eq(rpc_asked, 0); /* nothing changed */
+    ck_assert_uint_eq(rpc_server_side.asked, 0); /* nothing changed */
     write_pair(next);
-    rpc_refuses = 2;
+    rpc_client_side.refuses = rpc_server_side.refuses = 2;
     for (unsigned look = 1; look <= 2; look++) {
         node_tls_look(&fx.tls);
-        ck_assert_uint_eq(rpc_asked, look);
+        ck_assert_uint_eq(rpc_server_side.asked, look);
         ck_assert_str_eq(fx.tls.server.files.cert_pem, fx.pairs[0].cert);
         ck_assert_str_eq(fx.tls.client.files.cert_pem, fx.pairs[0].cert);
     }
     node_tls_look(&fx.tls);
-    ck_assert_uint_eq(rpc_asked, 3);
-    ck_assert_str_eq(rpc_cert, next->cert);
+    ck_assert_uint_eq(rpc_server_side.asked, 3);
+    ck_assert_str_eq(rpc_server_side.cert, next->cert);
     ck_assert_str_eq(fx.tls.server.files.cert_pem, next->cert);
     ck_assert_str_eq(fx.tls.client.files.cert_pem, next->cert);
     node_tls_look(&fx.tls);
-    ck_assert_uint_eq(rpc_asked, 3); /* once is enough */
+    ck_assert_uint_eq(rpc_server_side.asked, 3); /* once is enough */
+}
+END_TEST
+
+/* What one side refuses is in force at the other, and tried again at the first alone. */
+START_TEST(a_side_that_refuses_holds_up_no_other)
+{
+    struct rpc_side *poor = _i ? &rpc_client_side : &rpc_server_side;
+    struct rpc_side *well = _i ? &rpc_server_side : &rpc_client_side;
+    const struct node_tls_side *old = _i ? &fx.tls.client : &fx.tls.server;
+    const struct node_tls_side *fresh = _i ? &fx.tls.server : &fx.tls.client;
+
+    open_node(false);
+    fx.tls.rpc = (struct rpc *)&fx; /* only handed on */
+    write_pair(&fx.pairs[1]);
+    poor->refuses = 2;
+    for (unsigned look = 1; look <= 2; look++) {
+        node_tls_look(&fx.tls);
+        ck_assert_uint_eq(poor->asked, look);
+        ck_assert_uint_eq(well->asked, 1);
+        ck_assert_str_eq(well->cert, fx.pairs[1].cert);
+        ck_assert_str_eq(fresh->files.cert_pem, fx.pairs[1].cert);
+        ck_assert_str_eq(old->files.cert_pem, fx.pairs[0].cert);
+    }
+    node_tls_look(&fx.tls);
+    ck_assert_str_eq(poor->cert, fx.pairs[1].cert);
+    ck_assert_uint_eq(well->asked, 1);
 }
 END_TEST
 
@@ -219,6 +258,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_renewal_without_memory_is_tried_again);
     tcase_add_test(t, so_is_one_that_grpc_has_no_memory_for);
+    tcase_add_loop_test(t, a_side_that_refuses_holds_up_no_other, 0, 2);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
