@@ -310,13 +310,18 @@ static void h2_stream_send(struct rpc_stream *base)
     conn_touch(h2_conn_of(st));
 }
 
-/* What is produced and not written yet goes out as long as the connection lives. */
+/* What is produced and not written yet, or framed and not produced, goes out as long as the
+ * connection lives. */
 static bool h2_stream_is_sent(const struct rpc_stream *base)
 {
     const struct h2_stream *st = stream_of(base);
     const struct h2_conn *c = conn_of(base->conn);
 
-    return st->mark_wire > 0 && (!c->life.dead || c->written >= st->mark_wire);
+    if (c->life.dead) {
+        return st->mark_wire > 0 && c->written >= st->mark_wire;
+    }
+    return st->mark_wire > 0 ||
+           (base->out.mark > 0 && base->out.total + base->out.promised >= base->out.mark);
 }
 
 void stream_refuse(struct h2_stream *st, const char *http_status)
