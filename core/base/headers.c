@@ -12,6 +12,11 @@ void headers_init(struct headers *h, struct arena *arena)
     *h = (struct headers){ .arena = arena };
 }
 
+void headers_init_room(struct headers *h, struct arena *arena, struct header *room, uint32_t n)
+{
+    *h = (struct headers){ .arena = arena, .items = room, .cap = n };
+}
+
 static int headers_grow(struct headers *h)
 {
     uint32_t cap = h->cap ? h->cap * 2 : FIRST_CAP;

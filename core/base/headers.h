@@ -26,6 +26,8 @@ static inline bool header_is(const char *name, const char *other)
 }
 
 void headers_init(struct headers *h, struct arena *arena);
+/* With room for so many fields, which takes no memory; `room` lives as long as the list. */
+void headers_init_room(struct headers *h, struct arena *arena, struct header *room, uint32_t n);
 /* Copies both texts. 0 or FN_E_EXHAUSTED. */
 int headers_add(struct headers *h, const char *name, const char *value);
 int headers_add_n(struct headers *h, const char *name, size_t name_len, const char *value,

@@ -27,6 +27,8 @@
 
 #define JSON_KEPT_BYTES     (64u << 10)
 #define TEXT_BODY_TOO_LARGE "function response body too large"
+#define OWN_HEADERS         3u /* of a refusal: Fn-Call-Id, Fn-Outcome, Retry-After */
+#define SECONDS_BYTES       24u
 
 /* What a message has around the model and around an extension, at most. */
 #define MESSAGE_BYTES_AROUND   256u
@@ -195,20 +197,23 @@ static void add_own_headers(struct lb_call *c, struct headers *h, enum outcome o
 }
 
 /* A plugin may refuse with another status and say when to come again. */
-static void add_retry_after(struct headers *h, int status, const struct fn_error *e)
+static void add_retry_after(struct headers *h, char text[SECONDS_BYTES], int status,
+                            const struct fn_error *e)
 {
     int64_t s = e->retry_after_ns / ENV_S + (e->retry_after_ns % ENV_S > 0);
-    char text[24];
 
     if (status == 503 || s > 0) {
-        snprintf(text, sizeof(text), "%lld", (long long)(s > 0 ? s : 1));
-        headers_add(h, "Retry-After", text);
+        snprintf(text, SECONDS_BYTES, "%lld", (long long)(s > 0 ? s : 1));
+        headers_add_borrowed(h, "Retry-After", text);
     }
 }
 
+/* Its own fields need no memory: a refusal for want of it says what became of the call. */
 static void call_fail(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
 {
+    struct header room[OWN_HEADERS];
     struct headers h;
+    char seconds[SECONDS_BYTES];
 
     if (is_acked(c)) {
         call_finish(c, outcome, status, e);
@@ -217,10 +222,10 @@ static void call_fail(struct lb_call *c, enum outcome outcome, int status, const
     if (c->state == LB_STREAMING) {
         c->reply->cut(c->reply_ud);
     } else {
-        headers_init(&h, &c->arena);
+        headers_init_room(&h, &c->arena, room, OWN_HEADERS);
         add_own_headers(c, &h, outcome);
         if (outcome == OUTCOME_NOT_EXECUTED) {
-            add_retry_after(&h, status, e);
+            add_retry_after(&h, seconds, status, e);
         }
         note_first_byte(c);
         c->reply->error(c->reply_ud, status, &h, e->msg);

@@ -190,12 +190,13 @@ static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
 static void refuse_request(const struct lb_request *rq, const struct lb_reply *reply, void *ud,
                            const struct fn_error *e)
 {
+    struct header room[2];
     struct headers h;
 
-    headers_init(&h, rq->arena);
-    headers_add(&h, "Fn-Outcome", outcome_names[OUTCOME_NOT_EXECUTED]);
+    headers_init_room(&h, rq->arena, room, 2);
+    headers_add_borrowed(&h, "Fn-Outcome", outcome_names[OUTCOME_NOT_EXECUTED]);
     if (err_http_status(e) == 503) {
-        headers_add(&h, "Retry-After", "1");
+        headers_add_borrowed(&h, "Retry-After", "1");
     }
     reply->error(ud, err_http_status(e), &h, e->msg);
 }
