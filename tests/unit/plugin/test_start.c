@@ -158,7 +158,7 @@ START_TEST(what_the_host_holds_for_it_is_let_go)
     ck_assert_ptr_eq(let_go.impl, &h);
     ck_assert_ptr_nonnull(let_go.of);
     ck_assert_uint_eq(fake->timers.n, 0); /* it had armed one */
-    plugin_host_destroy(h);
+    teardown();
     setup();
     plugin_host_on_release(h, "fn.wake", false, on_release);
     ck_assert_int_eq(start(sample_path("good"), "sample", &p, &e), 0);
