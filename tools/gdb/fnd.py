@@ -191,7 +191,7 @@ class Queues(gdb.Command):
         rows("lanes", ["LANE", "QUEUED", "AT MOST", "RUNNING", "THREADS", "AT MOST", "LOST"],
              lanes(n))
         tasks = sum(1 for _ in tailq(n["loop"]["tasks"], "link"))
-        print("loop: %d tasks, %d timers" % (tasks, int(n["loop"]["heap_n"])))
+        print("loop: %d tasks, %d timers" % (tasks, int(n["loop"]["timers"]["n"])))
 
 
 class Arena(gdb.Command):
