@@ -39,13 +39,6 @@ uint32_t utf8_code(const char *p, uint32_t n)
     return code;
 }
 
-bool utf8_is_dangerous(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
-           code == 0xfeff;
-}
-
 uint32_t utf8_next(const char *p, const char *end, bool *ret_plain)
 {
     uint32_t n = utf8_sequence(p, end);

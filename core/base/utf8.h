@@ -14,7 +14,12 @@ uint32_t utf8_code(const char *p, uint32_t n);
 bool utf8_is_valid(const char *text);
 /* Characters that would let a foreign text forge lines or confuse a terminal: controls, line
  * separators, invisible and direction marks. */
-bool utf8_is_dangerous(uint32_t code);
+static inline bool utf8_is_dangerous(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+           code == 0xfeff;
+}
 /* Bytes of the character at p, p < end, or 1 where there is none; *ret_plain: a terminal may be
  * given it. */
 uint32_t utf8_next(const char *p, const char *end, bool *ret_plain);

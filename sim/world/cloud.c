@@ -322,15 +322,6 @@ const struct fn_factory cloud_cplane = {
     .destroy = free,
 };
 
-struct conf_values *cloud_options(struct node *npm)
-{
-    struct conf_values *v = sim_alloc(sizeof(*v));
-
-    v->data = sim_alloc(sizeof(npm));
-    memcpy(v->data, &npm, sizeof(npm));
-    return v;
-}
-
 /* ---- faults, life -------------------------------------------------------------------------- */
 
 void cloud_fail(struct cloud *c, uint32_t times)

@@ -319,15 +319,6 @@ const struct fn_factory engine_driver = {
     .destroy = free,
 };
 
-struct conf_values *engine_options(struct runner_node *r)
-{
-    struct conf_values *v = sim_alloc(sizeof(*v));
-
-    v->data = sim_alloc(sizeof(r));
-    memcpy(v->data, &r, sizeof(r));
-    return v;
-}
-
 /* ---- faults -------------------------------------------------------------------------------- */
 
 void engine_mode(struct engine *e, enum plan_kind kind, int64_t until_ns)

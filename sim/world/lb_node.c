@@ -212,9 +212,7 @@ static void on_reload(struct env_timer *t)
     o.response_buffer_bytes = chance >> 40 & 1 ? 100 : o.response_buffer_bytes;
     o.why_calls = chance >> 41 & 1 ? 0 : 8;
     lb_set_options(l->lb, &o);
-    if (l->n.w->plan->ruled) {
-        l->plugins[l->n_plugins++] = rules_use(l);
-    }
+    rules_use(l);
     sim_outside_end();
     tell(&l->n, "has reloaded");
 }
@@ -366,9 +364,7 @@ struct lb_node *lb_node_create(struct world *w, uint32_t index)
     open_place(l);
     open_plugins(l);
     open_lb(l);
-    if (w->plan->ruled) {
-        l->plugins[l->n_plugins++] = rules_use(l);
-    }
+    rules_use(l);
     front_open(l);
     l->clients = clients_create(l);
     w->lbs[index] = l;

@@ -218,7 +218,7 @@ void npm_node_create(struct world *w)
     m->drain.cb = on_drain;
     m->host = plugin_host_create(m->n.env);
     plugin_host_budget(m->host, 0);
-    must_be(plugins_create_own(m->host, &cloud_cplane, cloud_options(&m->n), &m->cplane, &e), &e);
+    must_be(plugins_create_own(m->host, &cloud_cplane, &m->n, &m->cplane, &e), &e);
     m->rpc = pool_net_open(m);
     asker_init(&m->asker, m->n.env, m->rpc, told, m);
     npm_watch_init(&m->watch, &m->n);

@@ -80,8 +80,12 @@ int plugins_create(struct plugin_host *h, const char *kind, const char *name,
 }
 
 /* It has no file; the version that lines of the log tell is that of any. */
-int plugins_create_own(struct plugin_host *h, const struct fn_factory *f,
-                       struct conf_values *given, struct plugin **ret, struct fn_error *reterr)
+int plugins_create_own(struct plugin_host *h, const struct fn_factory *f, const void *given,
+                       struct plugin **ret, struct fn_error *reterr)
 {
-    return plugin_create(h, files[0].file, f, f->name, given, ret, reterr);
+    struct conf_values *options = sim_alloc(sizeof(*options));
+
+    options->data = sim_alloc(sizeof(given));
+    memcpy(options->data, &given, sizeof(given));
+    return plugin_create(h, files[0].file, f, f->name, options, ret, reterr);
 }

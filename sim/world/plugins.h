@@ -11,8 +11,8 @@ void plugins_close(void);
 /* An instance of a shipped plugin with default options but for `set` (NULL ok). */
 int plugins_create(struct plugin_host *h, const char *kind, const char *name,
                    const struct conf_override *set, struct plugin **ret, struct fn_error *reterr);
-/* An instance of the simulator's own factory. Its options are given away. */
-int plugins_create_own(struct plugin_host *h, const struct fn_factory *f,
-                       struct conf_values *given, struct plugin **ret, struct fn_error *reterr);
+/* An instance of the simulator's own factory, whose options are this pointer. */
+int plugins_create_own(struct plugin_host *h, const struct fn_factory *f, const void *given,
+                       struct plugin **ret, struct fn_error *reterr);
 
 #endif

@@ -67,20 +67,21 @@ static void rules_gone(struct chain *c)
     free(container_of(c, struct rules, chain));
 }
 
-struct plugin *rules_use(struct lb_node *l)
+void rules_use(struct lb_node *l)
 {
-    struct rules *rules = sim_alloc(sizeof(*rules));
-    struct conf_values *options = sim_alloc(sizeof(*options));
     struct fn_error e = ERR_INIT;
+    struct rules *rules;
 
+    if (!l->n.w->plan->ruled) {
+        return;
+    }
+    rules = sim_alloc(sizeof(*rules));
     l->rules = ++l->n.w->a.rules;
     snprintf(rules->number, sizeof(rules->number), "%u", l->rules);
-    options->data = sim_alloc(sizeof(rules));
-    memcpy(options->data, &rules, sizeof(rules));
-    must_be(plugins_create_own(l->host, &overrider, options, &rules->overrider, &e), &e);
+    must_be(plugins_create_own(l->host, &overrider, rules, &rules->overrider, &e), &e);
+    l->plugins[l->n_plugins++] = rules->overrider;
     rules->chain = (struct chain){ .overriders = &rules->overrider,
                                    .n_overriders = 1,
                                    .gone = rules_gone };
     lb_set_plugins(l->lb, &rules->chain);
-    return rules->overrider;
 }

@@ -46,7 +46,7 @@ static void open_driver(struct runner_node *r)
     r->host = plugin_host_create(r->n.env);
     plugin_host_budget(r->host, 0);
     r->hub = driver_hub_create(r->n.env, r->host);
-    must_be(plugins_create_own(r->host, &engine_driver, engine_options(r), &r->driver, &e), &e);
+    must_be(plugins_create_own(r->host, &engine_driver, r, &r->driver, &e), &e);
     must_be(driver_hub_add(r->hub, r->driver, &e), &e);
 }
 

@@ -224,9 +224,8 @@ void npm_node_drain(struct npm_node *m);
 
 struct cloud *cloud_create(struct world *w);
 void cloud_destroy(struct cloud *c);
-/* The factory of the control plane, and its options: the manager's node. */
+/* The factory of the control plane; its options are a pointer to the manager's node. */
 extern const struct fn_factory cloud_cplane;
-struct conf_values *cloud_options(struct node *npm);
 uint32_t cloud_count(const struct cloud *c); /* machines that are there */
 bool cloud_runs(const struct cloud *c, uint32_t runner);
 void cloud_fail(struct cloud *c, uint32_t times);
@@ -238,9 +237,8 @@ void cloud_heal(struct cloud *c);
 
 struct engine *engine_create(struct world *w, uint32_t runner);
 void engine_destroy(struct engine *e);
-/* The factory of the driver; its options are a pointer to the node, made by engine_options(). */
+/* The factory of the driver; its options are a pointer to the node. */
 extern const struct fn_factory engine_driver;
-struct conf_values *engine_options(struct runner_node *r);
 struct fnsock_if *engine_sockets_create(struct runner_node *r); /* freed with free() */
 /* Faults. */
 void engine_mode(struct engine *e, enum plan_kind kind, int64_t until_ns);
@@ -289,8 +287,8 @@ void lb_node_maybe_leave(struct lb_node *l); /* the last connection of a client 
 /* From any node: it is configured anew; chance 0 = as it was at first. */
 void lb_node_reload(struct lb_node *l, uint64_t chance);
 
-/* rules.c: it gets an overrider with the next number. Owned by the caller. */
-struct plugin *rules_use(struct lb_node *l);
+/* rules.c: in ruled worlds it gets an overrider with the next number. */
+void rules_use(struct lb_node *l);
 
 struct runner_node {
     struct node n; /* first */
