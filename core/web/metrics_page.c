@@ -28,6 +28,8 @@ struct metrics_pages {
     struct env_work work;
     struct env_timer pause;
     int64_t begun_ns; /* the last one */
+    struct env_timer sweep; /* nobody has asked for so long */
+    struct metrics_reader sweeper;
 };
 
 static void page_begin(struct metrics_pages *all);
@@ -144,6 +146,7 @@ static void page_begin(struct metrics_pages *all)
         return;
     }
     all->begun_ns = now_ns;
+    env_timer_set(all->env, &all->sweep, now_ns + METRICS_SWEEP_NS);
     TAILQ_CONCAT(&all->making->readers, &all->waiting, link);
     TAILQ_FOREACH(r, &all->making->readers, link)
     {
@@ -154,6 +157,22 @@ static void page_begin(struct metrics_pages *all)
 static void on_pause_over(struct env_timer *t)
 {
     page_begin(container_of(t, struct metrics_pages, pause));
+}
+
+static void on_sweep(struct env_timer *t)
+{
+    struct metrics_pages *all = container_of(t, struct metrics_pages, sweep);
+
+    env_timer_set(all->env, t, env_now_ns(all->env) + METRICS_SWEEP_NS);
+    if (!all->sweeper.pages) {
+        metrics_read(all, &all->sweeper);
+    }
+}
+
+static void on_swept(struct metrics_reader *r, enum metrics_word word)
+{
+    (void)word;
+    metrics_leave(r);
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
@@ -210,6 +229,9 @@ struct metrics_pages *metrics_pages_create(struct env *env)
     if (all) {
         all->env = env;
         all->pause.cb = on_pause_over;
+        all->sweep.cb = on_sweep;
+        all->sweeper.tell = on_swept;
+        env_timer_set(env, &all->sweep, env_now_ns(env) + METRICS_SWEEP_NS);
         TAILQ_INIT(&all->waiting);
         TAILQ_INIT(&all->pages);
     }
@@ -224,6 +246,7 @@ void metrics_pages_destroy(struct metrics_pages *all)
         return;
     }
     env_timer_clear(all->env, &all->pause);
+    env_timer_clear(all->env, &all->sweep);
     while ((p = TAILQ_FIRST(&all->pages))) {
         TAILQ_REMOVE(&all->pages, p, link);
         page_free(p);

@@ -4,7 +4,8 @@
  * begun: nobody reads a page that is older than his request, and a thousand scrapes cost no more
  * than ten a second. It is printed in each format that one of them wants, and lives as long as
  * somebody reads it. There are METRICS_PAGES_MAX at most: the readers of the oldest are cut off for
- * a new one. [loop] */
+ * a new one. Making a page sweeps the series of functions that are gone; where nobody reads one for
+ * METRICS_SWEEP_NS, one is made for nobody. [loop] */
 #ifndef WEB_METRICS_PAGE_H
 #define WEB_METRICS_PAGE_H
 
@@ -14,6 +15,7 @@
 
 #define METRICS_PAUSE_NS  (100 * ENV_MS)
 #define METRICS_PAGES_MAX 16
+#define METRICS_SWEEP_NS  (3600 * ENV_S)
 
 struct metrics_pages;
 struct metrics_page;

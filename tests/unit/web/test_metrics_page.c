@@ -210,6 +210,28 @@ START_TEST(formats_share_a_moment)
 }
 END_TEST
 
+/* Each page sweeps the series of functions that are gone. */
+START_TEST(a_page_is_made_where_nobody_reads)
+{
+    struct reader a;
+
+    fake_env_advance(fake, METRICS_SWEEP_NS / 2);
+    ask(&a);
+    work();
+    read_all(&a, "fn_test");
+    fake_env_advance(fake, METRICS_SWEEP_NS - 1);
+    ck_assert_uint_eq(fake->n_work, 0);
+    fake_env_advance(fake, 1);
+    work();
+    fake->submit_fails = 1;
+    fake_env_advance(fake, METRICS_SWEEP_NS);
+    ck_assert_uint_eq(fake->n_work, 0); /* no worker: it is tried again in an hour */
+    fake_env_advance(fake, METRICS_SWEEP_NS);
+    work();
+    ck_assert_uint_eq(n_made, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("metrics page");
@@ -223,6 +245,7 @@ int main(void)
     tcase_add_test(t, readers_that_stand_still_are_cut);
     tcase_add_test(t, no_worker_is_an_answer);
     tcase_add_test(t, formats_share_a_moment);
+    tcase_add_test(t, a_page_is_made_where_nobody_reads);
     tcase_add_test(t, a_page_shows_the_moment_at_which_it_was_asked_for);
     suite_add_tcase(s, t);
     r = srunner_create(s);
