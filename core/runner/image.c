@@ -25,6 +25,7 @@
 #include <string.h>
 
 #define IMAGES_MAX     4096 /* names remembered; beyond it, those that nobody waits for are not */
+#define IMAGE_KEPT_NS  (3600 * ENV_S) /* a name, with its credentials, after its last preparation */
 #define LOOK_NS        (2 * ENV_S)
 #define PULL_LINGER_NS (60 * ENV_S)
 #define OVERDUE_NS     (2 * ENV_S) /* after pull_timeout */
@@ -275,12 +276,16 @@ static void image_free(struct image *im)
     free(im);
 }
 
+/* Before another one comes. */
 static void drop_unused(struct runner *r)
 {
+    bool full = HASH_COUNT(r->images.by_key) >= IMAGES_MAX;
+    int64_t old_ns = env_now_ns(r->env) - IMAGE_KEPT_NS;
     struct image *im, *next;
 
     HASH_ITER(hh, r->images.by_key, im, next) {
-        if (TAILQ_EMPTY(&im->waiters) && im->state == IMAGE_IDLE) {
+        if (TAILQ_EMPTY(&im->waiters) && im->state == IMAGE_IDLE &&
+            (full || im->begun_ns < old_ns)) {
             image_free(im);
         }
     }
@@ -305,9 +310,7 @@ static struct image *image_get(struct container *c)
     if (im) {
         return im;
     }
-    if (HASH_COUNT(r->images.by_key) >= IMAGES_MAX) {
-        drop_unused(r);
-    }
+    drop_unused(r);
     im = calloc(1, sizeof(*im));
     if (!im || !(im->key = strdup(key))) {
         free(im);
