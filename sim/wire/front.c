@@ -405,6 +405,11 @@ bool front_is_empty(const struct lb_node *l)
     return http_server_connections(web_server(l->front->web)) == 0;
 }
 
+void front_forget(struct lb_node *l)
+{
+    (void)l; /* it has none of them */
+}
+
 void front_close(struct lb_node *l)
 {
     struct front *f = l->front;

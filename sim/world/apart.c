@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORLD_REAL_S 60 /* of real time; a world needs some hundredths of a second */
+#define WORLD_REAL_S 60 /* of real time, for each day; a world needs some hundredths of a second */
 
 static struct plan running;
 static char running_line[REPEAT_BYTES];
@@ -45,7 +45,7 @@ static void run_in_child(const struct apart *a, int to)
     for (uint64_t i = 0; i < a->n; i++) {
         plan_draw(&running, a->first + i, a->mode);
         repeat_line(&running, a->left_out, running_line);
-        alarm(WORLD_REAL_S);
+        alarm(WORLD_REAL_S * running.days);
         run_world(&running, a->left_out, a->output == APART_STORY, &r);
         plan_free(&running);
         if (write(to, &r, sizeof(r)) != (ssize_t)sizeof(r)) {

@@ -64,6 +64,11 @@ struct books *books_create(void)
     return b;
 }
 
+size_t books_bytes(const struct books *b)
+{
+    return b->cap * sizeof(*b->records);
+}
+
 void books_destroy(struct books *b)
 {
     free(b->records);

@@ -41,7 +41,8 @@
     X(ONE_DEFINITION, "B28", "a call goes by one definition of its function")                      \
     X(NEWS, "B29", "a load balancer goes by no older definition than it did, and hears in time")   \
     X(UNDEPLOYED, "B30", "calls of a deleted function are refused")                                \
-    X(RULED, "B31", "what overriders set is what is offered and what runs")
+    X(RULED, "B31", "what overriders set is what is offered and what runs")                        \
+    X(HOLDS, "B32", "what nodes hold when everything rests does not grow with the days")
 
 enum books_rule {
     BOOKS_SOUND,
@@ -86,6 +87,7 @@ struct books_answer {
 struct books;
 
 struct books *books_create(void);
+size_t books_bytes(const struct books *b); /* that it has allocated for requests */
 void books_destroy(struct books *b);
 enum books_rule books_broken(const struct books *b); /* BOOKS_SOUND: none yet */
 const char *books_why(const struct books *b);

@@ -301,13 +301,26 @@ struct clients *clients_create(struct lb_node *l)
     return c;
 }
 
+static void forget(struct clients *of, bool over)
+{
+    struct client *c, *next;
+
+    for (c = LIST_FIRST(&of->all); c; c = next) {
+        next = LIST_NEXT(c, link);
+        if (c->over || !over) {
+            LIST_REMOVE(c, link);
+            free(c);
+        }
+    }
+}
+
+void clients_forget(struct clients *of)
+{
+    forget(of, true);
+}
+
 void clients_destroy(struct clients *of)
 {
-    struct client *c;
-
-    while ((c = LIST_FIRST(&of->all))) {
-        LIST_REMOVE(c, link);
-        free(c);
-    }
+    forget(of, false);
     free(of);
 }

@@ -111,6 +111,7 @@ static bool on_deployed(struct deploy *d, uint32_t f, uint32_t status, const cha
     if (!id[0]) {
         take_id(body, id);
         snprintf(d->n.w->a.last_id[f], FN_ID_BYTES, "%s", id);
+        d->n.w->a.names++;
     }
     x->acked = d->asked;
     return true;

@@ -1,5 +1,5 @@
-/* Clients who call core/lb themselves: no byte lies between. A call that is over stays until its
- * load balancer closes, so that one that ends twice does so before the books. */
+/* Clients who call core/lb themselves: no byte lies between. A call that is over stays until the
+ * next night, so that one that ends twice does so before the books. */
 #include "front.h"
 
 #include <base/arena.h>
@@ -180,16 +180,21 @@ bool front_is_empty(const struct lb_node *l)
     return true;
 }
 
-void front_close(struct lb_node *l)
+void front_forget(struct lb_node *l)
 {
     struct front_call *c;
 
-    books_equal(l->n.w->books, BOOKS_NOTHING_LEFT, "bytes of bodies", l->front->bodies.used_bytes,
-                0);
     while ((c = LIST_FIRST(&l->front->over))) {
         LIST_REMOVE(c, link);
         free(c);
     }
+}
+
+void front_close(struct lb_node *l)
+{
+    books_equal(l->n.w->books, BOOKS_NOTHING_LEFT, "bytes of bodies", l->front->bodies.used_bytes,
+                0);
+    front_forget(l);
     free(l->front);
 }
 

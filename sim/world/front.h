@@ -39,6 +39,7 @@ void front_leave(struct front_call *c); /* no callback after this */
 void front_open(struct lb_node *l);
 void front_drain(struct lb_node *l); /* then lb_node_drain_calls(), when nobody can bring a call */
 bool front_is_empty(const struct lb_node *l);
+void front_forget(struct lb_node *l); /* calls that are over cannot end again, at night */
 void front_close(struct lb_node *l); /* before its lb and place */
 /* What it counts is what its clients saw. */
 void front_check_counts(struct lb_node *l);

@@ -90,7 +90,6 @@ static struct plugin *make_plugin(struct lb_node *l, const char *kind, const cha
     struct plugin *p = NULL;
 
     must_be(plugins_create(l->host, kind, name, set, &p, &e), &e);
-    l->plugins[l->n_plugins++] = p;
     return p;
 }
 
@@ -130,15 +129,18 @@ static void use_placer(struct lb_node *l, const char *name)
 
     place_stack_begin(l->place);
     must_be(place_stack_add(l->place, placer, &e), &e);
-    must_be(place_set_placer(l->place, placer, NULL, NULL), &e);
+    must_be(place_set_placer(l->place, placer, lent_back, lent_add(l, placer, false)), &e);
 }
 
 static void open_plugins(struct lb_node *l)
 {
     struct fn_error e = ERR_INIT;
 
+    struct plugin *pool = make_pool(l, UINT64_MAX);
+
     use_placer(l, l->n.w->plan->placer);
-    must_be(place_start(l->place, make_pool(l, UINT64_MAX), &e), &e);
+    l->pool = lent_add(l, pool, true);
+    must_be(place_start(l->place, pool, &e), &e);
 }
 
 static void open_place(struct lb_node *l)
@@ -192,23 +194,29 @@ static uint32_t count_placers(void)
     return n;
 }
 
+static void use_pool(struct lb_node *l, struct plugin *pool)
+{
+    struct lent *old = l->pool;
+    struct fn_error e = ERR_INIT;
+
+    l->pool = lent_add(l, pool, true);
+    must_be(place_switch_pool(l->place, pool, lent_back, old, &e), &e);
+}
+
 /* Another placer, another list of runners, other limits, while calls run. */
 static void on_reload(struct env_timer *t)
 {
     struct lb_node *l = container_of(t, struct lb_node, reload);
     uint64_t chance = l->reload_chance, all = (1u << l->n.w->plan->runners) - 1;
     struct lb_options o = options_of(l);
-    struct fn_error e = ERR_INIT;
 
-    if (l->draining || l->n_plugins + LB_PLUGINS_OF_RELOAD > LB_PLUGINS_MAX) {
+    if (l->draining) {
         return;
     }
     sim_outside_begin(); /* what a reload makes is another test's */
     use_placer(l, chance ? plan_placer((uint32_t)(chance % count_placers()))
                          : l->n.w->plan->placer);
-    must_be(place_switch_pool(l->place, make_pool(l, chance ? 1 + (chance >> 8) % all : all), NULL,
-                              NULL, &e),
-            &e);
+    use_pool(l, make_pool(l, chance ? 1 + (chance >> 8) % all : all));
     o.response_buffer_bytes = chance >> 40 & 1 ? 100 : o.response_buffer_bytes;
     o.why_calls = chance >> 41 & 1 ? 0 : 8;
     lb_set_options(l->lb, &o);
@@ -314,9 +322,7 @@ static void destroy(struct node *n)
     front_close(l);
     lb_destroy(l->lb);
     place_destroy(l->place);
-    while (l->n_plugins > 0) {
-        plugin_destroy(l->plugins[--l->n_plugins]);
-    }
+    lent_end(l);
     close_catalog(l);
     pool_client_destroy(l->pool_client);
     plugin_host_destroy(l->host);

@@ -19,6 +19,7 @@ static const char usage[] =
     "  --poor           the nodes' memory runs out, also in worlds where it does not\n"
     "  --byte           one request, and one fault at one byte of its way (fnd_sim_wire); without\n"
     "                   seeds each byte, or with --every N each Nth\n"
+    "  --long           the same day again and again, and what nodes hold in the nights between\n"
     "  --places         that asked for memory while it ran out, for addr2line\n"
     "  --story          tell what happens, by request and fault\n"
     "  --only a,b-c     of the plan, these events alone\n"
@@ -33,7 +34,7 @@ static const char usage[] =
 
 struct options {
     uint64_t first, last;
-    bool story, hash, plan, log, stop, shrink, no_shrink, poor, places, byte;
+    bool story, hash, plan, log, stop, shrink, no_shrink, poor, places, byte, is_long;
     uint64_t every;
     const char *only;
     char plugins[4096];
@@ -45,7 +46,7 @@ struct options {
 
 static enum plan_mode mode_of(const struct options *o)
 {
-    return o->byte ? PLAN_BYTE : o->poor ? PLAN_POOR : PLAN_DRAWN;
+    return o->byte ? PLAN_BYTE : o->is_long ? PLAN_LONG : o->poor ? PLAN_POOR : PLAN_DRAWN;
 }
 
 struct total {
@@ -153,7 +154,7 @@ static uint64_t count_together(const struct options *o, uint64_t first)
 {
     uint64_t n = 1;
 
-    if (!o->byte && (o->poor || plan_is_poor(first))) {
+    if (o->is_long || (!o->byte && (o->poor || plan_is_poor(first)))) { /* a process of its own */
         return 1;
     }
     while (n < TOGETHER_MAX && first + n <= o->last && (o->byte || !plan_is_poor(first + n))) {
@@ -324,7 +325,7 @@ static const struct option long_options[] = {
     { "shrink", no_argument, NULL, 'k' },      { "poor", no_argument, NULL, 'm' },
     { "places", no_argument, NULL, 'a' },      { "byte", no_argument, NULL, 'b' },
     { "every", required_argument, NULL, 'e' }, { "no-shrink", no_argument, NULL, 'n' },
-    { NULL, 0, NULL, 0 },
+    { "long", no_argument, NULL, 'g' },        { NULL, 0, NULL, 0 },
 };
 
 static bool read_options(int argc, char **argv, struct options *o)
@@ -360,6 +361,7 @@ static bool read_options(int argc, char **argv, struct options *o)
               : c == 'm' ? &o->poor
               : c == 'a' ? &o->places
               : c == 'b' ? &o->byte
+              : c == 'g' ? &o->is_long
                          : &o->log) = true;
         }
     }

@@ -32,6 +32,7 @@
 #define POOR_IN_8 5u
 #define POOR_MAX  16u /* times at which memory is scarce */
 #define BYTE_LENGTH_NS (10 * ENV_S) /* all that one byte can delay is over */
+#define DAYS 40u /* of long worlds */
 #define LONG_MIN_NS (20 * ENV_S)
 #define LONG_MAX_NS (180 * ENV_S)
 
@@ -282,7 +283,8 @@ static void plan_byte(struct plan *p, uint64_t seed)
                         .slow_ns = 5 * ENV_MS,
                         .fast_ns = ENV_MS,
                         .boot_ns = ENV_MS,
-                        .length_ns = BYTE_LENGTH_NS };
+                        .length_ns = BYTE_LENGTH_NS,
+                        .days = 1 };
     p->byte_there = (struct plan_byte){ .at = seed / PLAN_OF_BYTE,
                                         .way = way,
                                         .how = (enum plan_break)(seed / PLAN_COURSES_N %
@@ -305,7 +307,8 @@ void plan_draw(struct plan *p, uint64_t seed, enum plan_mode mode)
                         .slow = seed % SLOW_ONE_IN == 0,
                         .poor = mode == PLAN_POOR || plan_is_poor(seed),
                         .managed = seed % 8 == MANAGED_IN_8,
-                        .api = seed % 8 == API_IN_8 && net_carries_api() };
+                        .api = seed % 8 == API_IN_8 && net_carries_api(),
+                        .days = mode == PLAN_LONG ? DAYS : 1 };
     p->ruled = p->api && seed / 8 % 2 == 1;
     p->timeout_max_s = p->managed ? MANAGED_TIMEOUT_MAX_S : TIMEOUT_MAX_S;
     draw_size(p, &r);
@@ -332,5 +335,5 @@ void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap)
 
 enum plan_mode plan_mode_of(const struct plan *p)
 {
-    return p->byte ? PLAN_BYTE : p->poor ? PLAN_POOR : PLAN_DRAWN;
+    return p->byte ? PLAN_BYTE : p->days > 1 ? PLAN_LONG : p->poor ? PLAN_POOR : PLAN_DRAWN;
 }

@@ -77,6 +77,7 @@ enum plan_mode {
     PLAN_DRAWN,
     PLAN_POOR, /* memory runs out in any case */
     PLAN_BYTE, /* one request, and one fault at one byte of its way */
+    PLAN_LONG, /* the same day again and again, with nights in which all rests */
 };
 
 /* Of PLAN_BYTE: the seed counts bytes, and of each byte the courses and faults. */
@@ -139,6 +140,7 @@ struct plan {
     bool nasty; /* timers and lanes are as bad as the contract allows */
     int64_t slow_ns, fast_ns, boot_ns; /* of the engine, and of functions until they listen */
     int64_t length_ns; /* of the time with requests and faults */
+    uint32_t days;     /* how often there is such a time */
     struct plan_event *events; /* by time */
     uint32_t n_events;
 };

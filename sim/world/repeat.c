@@ -54,9 +54,10 @@ void repeat_line(const struct plan *p, const bool *left_out, char ret[REPEAT_BYT
     len = (size_t)snprintf(ret, REPEAT_BYTES / 2, "repeat: %s%s%s%s --seeds %llu",
                            program_invocation_name, plugins ? " --plugins " : "",
                            plugins ? plugins : "",
-                           p->byte   ? " --byte"
-                           : p->poor ? " --poor"
-                                     : "",
+                           p->byte       ? " --byte"
+                           : p->days > 1 ? " --long"
+                           : p->poor     ? " --poor"
+                                         : "",
                            (unsigned long long)p->seed);
     len = len < REPEAT_BYTES / 2 ? len : REPEAT_BYTES / 2 - 1;
     if (left == 0) {

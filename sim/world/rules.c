@@ -12,6 +12,7 @@
 struct rules {
     struct chain chain;
     struct plugin *overrider;
+    struct lent *lent;
     char number[16];
 };
 
@@ -64,7 +65,10 @@ static const struct fn_factory overrider = {
 
 static void rules_gone(struct chain *c)
 {
-    free(container_of(c, struct rules, chain));
+    struct rules *rules = container_of(c, struct rules, chain);
+
+    lent_back(rules->lent);
+    free(rules);
 }
 
 void rules_use(struct lb_node *l)
@@ -79,7 +83,7 @@ void rules_use(struct lb_node *l)
     l->rules = ++l->n.w->a.rules;
     snprintf(rules->number, sizeof(rules->number), "%u", l->rules);
     must_be(plugins_create_own(l->host, &overrider, rules, &rules->overrider, &e), &e);
-    l->plugins[l->n_plugins++] = rules->overrider;
+    rules->lent = lent_add(l, rules->overrider, false);
     rules->chain = (struct chain){ .overriders = &rules->overrider,
                                    .n_overriders = 1,
                                    .gone = rules_gone };

@@ -1,13 +1,15 @@
 /* One world: its nodes start, requests and faults come as planned, the faults end, every function
  * is asked once more, in some worlds a crowd comes (crowd.c), everything is drained, and the books
- * are closed. */
+ * are closed. A long one has such a day again and again before it is drained, and rests between
+ * them (nights.c). */
 #include "api_node.h"
+#include "nights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define SETTLE_NS   (500 * ENV_MS) /* from the start to the first request */
-#define QUIET_NS    (45 * ENV_S)   /* all that was begun under faults has ended by then */
+#define QUIET_NS    (75 * ENV_S)   /* all that was begun under faults has ended by then */
 #define PROBE_NS    (12 * ENV_S)   /* for a request that must succeed */
 #define PROBE_STEP_NS (100 * ENV_MS)
 #define PROBE_TRIES 3
@@ -15,6 +17,7 @@
 #define REST_NS (240 * ENV_S)  /* until a pool that nobody needs is empty */
 #define DRAIN_NS    (150 * ENV_S)
 #define NEWS_NS     ENV_S          /* until load balancers have heard of a change */
+#define NIGHT_NS    (600 * ENV_S)  /* all containers have gone by then */
 #define CHECK_NS    (5 * ENV_S)    /* that requests end in time */
 
 struct happening {
@@ -84,6 +87,7 @@ static void world_create(struct world *w)
     const struct plan *p = w->plan;
 
     w->books = books_create();
+    w->nights = nights_create(p->days);
     w->outside = sim_create(&(struct sim_options){ .seed = p->seed });
     if (!w->outside) {
         abort();
@@ -111,7 +115,6 @@ static void world_create(struct world *w)
     }
     if (p->api) {
         deploy_all(w);
-        w->heal_ns = w->now_ns + SETTLE_NS + p->length_ns;
     }
     w->happenings = sim_alloc(p->n_events * sizeof(*w->happenings));
     for (uint32_t i = 0; i < p->n_events; i++) {
@@ -120,8 +123,19 @@ static void world_create(struct world *w)
         *h = (struct happening){ .w = w, .e = &p->events[i] };
         h->timer.cb = on_happening;
         h->restart.cb = on_restart;
+    }
+}
+
+/* From now on it happens what the plan says. */
+static void dawn(struct world *w)
+{
+    w->healed = false;
+    w->a.exact = false;
+    w->heal_ns = w->now_ns + SETTLE_NS + w->plan->length_ns;
+    for (uint32_t i = 0; i < w->plan->n_events; i++) {
         if (!w->left_out || !w->left_out[i]) {
-            sim_at(w->outside, &h->timer, w->now_ns + SETTLE_NS + p->events[i].at_ns);
+            sim_at(w->outside, &w->happenings[i].timer,
+                   w->now_ns + SETTLE_NS + w->plan->events[i].at_ns);
         }
     }
 }
@@ -375,16 +389,30 @@ static void conclude(struct world *w, bool reached, struct run_result *ret)
     snprintf(ret->why, sizeof(ret->why), "%s", books_why(w->books));
 }
 
-static void destroy_nodes(struct world *w, bool runners)
+/* Runners go behind the load balancers whose connections lead to them. */
+static void destroy_nodes(struct world *w, bool (*which)(const struct node *n))
 {
-    struct node *n, *next;
+    for (int runners = 0; runners < 2; runners++) {
+        struct node *n, *next;
 
-    for (n = w->nodes; n; n = next) {
-        next = n->next;
-        if (n->is_runner == runners) {
-            n->destroy(n);
+        for (n = w->nodes; n; n = next) {
+            next = n->next;
+            if (n->is_runner == runners && which(n)) {
+                n->destroy(n);
+            }
         }
     }
+}
+
+static bool any(const struct node *n)
+{
+    (void)n;
+    return true;
+}
+
+static bool is_dead(const struct node *n)
+{
+    return n->dead && n->over(n);
 }
 
 /* What the nodes of a world with broken books still have is left behind. */
@@ -393,8 +421,7 @@ static void world_destroy(struct world *w, struct run_result *ret)
     bool reached = w->plan->byte && net_has_broken(w->net);
 
     if (all_over(w)) {
-        destroy_nodes(w, false);
-        destroy_nodes(w, true);
+        destroy_nodes(w, any);
         net_destroy(w->net);
         for (uint32_t i = 0; i < world_slots(w); i++) {
             engine_destroy(w->engines[i]);
@@ -407,7 +434,41 @@ static void world_destroy(struct world *w, struct run_result *ret)
     free(w->a.calls);
     ask_net_destroy(w->asks);
     cloud_destroy(w->cloud);
+    nights_destroy(w->nights);
     books_destroy(w->books);
+}
+
+/* The time with requests and faults, then that in which everything must be well. */
+static bool live_day(struct world *w)
+{
+    const struct plan *p = w->plan;
+
+    dawn(w);
+    run_on(w, w->heal_ns - w->now_ns);
+    faults_heal(w);
+    return quieten(w) && (!p->api || renew(w)) && probe_all(w) &&
+           (p->managed ? rest(w) : p->api ? undeploy(w) : crowd_comes(w));
+}
+
+/* Nobody calls; what has an end in time comes to it. */
+static bool sleep_night(struct world *w)
+{
+    if (!run_on(w, NIGHT_NS)) {
+        return false;
+    }
+    destroy_nodes(w, is_dead);
+    nights_look(w);
+    return true;
+}
+
+static bool live(struct world *w)
+{
+    bool well = live_day(w);
+
+    for (uint32_t day = 1; day < w->plan->days && well; day++) {
+        well = sleep_night(w) && live_day(w);
+    }
+    return well && nights_judge(w);
 }
 
 void run_world(const struct plan *p, const bool *left_out, bool told, struct run_result *ret)
@@ -416,10 +477,7 @@ void run_world(const struct plan *p, const bool *left_out, bool told, struct run
 
     scarce_begin(p->seed);
     world_create(&w);
-    run_on(&w, w.heal_ns - w.now_ns);
-    faults_heal(&w);
-    if (quieten(&w) && (!p->api || renew(&w)) && probe_all(&w) &&
-        (p->managed ? rest(&w) : p->api ? undeploy(&w) : crowd_comes(&w))) {
+    if (live(&w)) {
         drain_all(&w);
     }
     world_destroy(&w, ret);

@@ -82,7 +82,14 @@ static void on_calm(void *ud)
     struct runner_node *r = ud;
 
     r->calm = true;
+    env_timer_clear(r->n.env, &r->late);
     maybe_leave(r);
+}
+
+/* Its node's drain_timeout is over: who has not read his answers by then does not get them. */
+static void on_late(struct env_timer *t)
+{
+    on_calm(container_of(t, struct runner_node, late));
 }
 
 static void on_drained(void *ud, bool clean)
@@ -98,11 +105,13 @@ static void on_drained(void *ud, bool clean)
 void runner_node_drain(struct runner_node *r)
 {
     int64_t now_ns = env_now_ns(r->n.env), heal_ns = r->n.w->heal_ns;
+    int64_t end_ns = (now_ns > heal_ns ? now_ns : heal_ns) + DRAIN_NS;
 
     if (!r->draining) {
         r->draining = true;
+        world_at(&r->n, &r->late, end_ns);
         net_drain_runner(r->n.w->net, r, on_calm, r);
-        runner_drain(r->r, (now_ns > heal_ns ? now_ns : heal_ns) + DRAIN_NS, on_drained, r);
+        runner_drain(r->r, end_ns, on_drained, r);
     }
 }
 
@@ -180,6 +189,7 @@ struct runner_node *runner_node_create(struct world *w, uint32_t index)
     r->index = index;
     r->kill.cb = on_kill;
     r->drain.cb = on_drain;
+    r->late.cb = on_late;
     snprintf(r->instance, sizeof(r->instance), "%032x", r->n.life);
     id_maker_init(&r->ids, ip, (uint16_t)(9190 + r->n.life));
     r->sockets = engine_sockets_create(r);

@@ -35,6 +35,11 @@ static struct version_call *call_of(struct world *w, uint32_t seq)
     return &w->a.calls[seq];
 }
 
+size_t versions_bytes(const struct world *w)
+{
+    return w->a.n_calls * sizeof(*w->a.calls);
+}
+
 static uint32_t number_behind(const char *text, const char *words)
 {
     const char *at = strstr(text, words);

@@ -73,6 +73,7 @@ struct api_world {
     struct version_call *calls; /* by request */
     uint32_t n_calls;
     uint32_t known[LBS_MAX][FUNCTIONS_MAX]; /* newest version that the process has gone by */
+    uint32_t names; /* ids that functions had */
     uint32_t rules; /* numbers that overriders had, in ruled worlds */
     bool exact;     /* it goes by the newest one of all */
     uint64_t told_404;
@@ -82,6 +83,7 @@ struct world {
     const struct plan *plan;
     const bool *left_out; /* by event of the plan; NULL = none */
     struct books *books;
+    struct nights *nights;
     struct node *nodes; /* also dead ones that still end */
     struct sim *outside; /* the plan's own clock */
     struct lb_node *lbs[LBS_MAX];             /* NULL while there is none */
@@ -253,15 +255,12 @@ void engine_check_empty(struct engine *e, const struct runner_node *r);
 
 /* ---- lb_node.c, runner_node.c, client.c ------------------------------------------------------ */
 
-#define LB_PLUGINS_MAX 96u /* of all its reloads */
-#define LB_PLUGINS_OF_RELOAD 3u
-
 struct lb_node {
     struct node n; /* first */
     uint32_t index;
     struct plugin_host *host;
-    struct plugin *plugins[LB_PLUGINS_MAX]; /* also those that were replaced */
-    uint32_t n_plugins;
+    LIST_HEAD(, lent) lent; /* its plugins, also replaced ones that are still in use */
+    struct lent *pool;      /* that publishes */
     uint64_t reload_chance; /* of what the next one brings; 0 = what it began with */
     struct place *place;
     struct catalog *catalog;
@@ -287,6 +286,11 @@ void lb_node_maybe_leave(struct lb_node *l); /* the last connection of a client 
 /* From any node: it is configured anew; chance 0 = as it was at first. */
 void lb_node_reload(struct lb_node *l, uint64_t chance);
 
+/* lent.c: a plugin that ends when lent_back(it) was called, or with the node. */
+struct lent *lent_add(struct lb_node *l, struct plugin *plugin, bool is_pool);
+void lent_back(void *lent);
+void lent_end(struct lb_node *l); /* all that are left; their users are gone */
+
 /* rules.c: in ruled worlds it gets an overrider with the next number. */
 void rules_use(struct lb_node *l);
 
@@ -304,7 +308,7 @@ struct runner_node {
     struct fnsock_if *sockets;
     uint32_t open_sockets, exchanges, sessions;
     uint64_t tried, told_ok, told_refused; /* by the network */
-    struct env_timer kill, drain;
+    struct env_timer kill, drain, late;
     LIST_HEAD(, seen_session) seen; /* of ../wire/witness.c */
     bool draining, drained, clean;
     bool calm; /* the network has none of its calls any more */
@@ -317,6 +321,7 @@ void runner_node_drain(struct runner_node *r);
 
 struct clients *clients_create(struct lb_node *l);
 void clients_destroy(struct clients *c);
+void clients_forget(struct clients *c); /* those whose request is over, at night */
 /* From any node: a client sends this request when it is time. */
 void clients_request(struct clients *c, const struct plan_event *e);
 /* From any node: a client asks this function for a plain answer. */
@@ -334,6 +339,7 @@ bool version_read(const char *text, uint32_t *ret_function, uint32_t *ret_versio
 uint32_t version_rules(const struct fn_task *task);
 void version_opened(struct lb_node *l, uint32_t seq, uint32_t function);
 void version_offered(struct lb_node *l, uint32_t seq, const char *json);
+size_t versions_bytes(const struct world *w); /* that it has allocated for requests */
 void version_runs(struct world *w, uint32_t seq, uint32_t version, uint32_t rules);
 
 /* ---- faults.c, run.c ----------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 // One wrong line each: `text` occurs once in `file` and becomes `wrong`. `by`: the rules of fnd_sim that
 // may catch it ("crash": an assertion of the product does); `must`: the one that has to, behind others
 // perhaps. L: load balancer, O: overriders, P: placement, R: runner, A: API node,
-// N: node pool manager, Q: its pool plugin, M: memory that is not there; by fnd_sim_wire, over bytes: W: gRPC, S: sockets and
+// N: node pool manager, Q: its pool plugin, M: memory that is not there, G: memory that grows, in long worlds; by fnd_sim_wire, over bytes: W: gRPC, S: sockets and
 // TLS, H: HTTP.
 const lb = (file) => `core/lb/${file}`;
 const place = (file) => `core/place/${file}`;
@@ -241,6 +241,16 @@ export const mutants = [
     text: 'return !is_listed(g, m) && m->vanished_ns == 0;', wrong: 'return !is_listed(g, m) && m->vanished_ns == 0 && 0;' },
   { name: 'Q3', what: 'a list is taken and not handed on', file: pool('intake.c'), by: ['B16', 'B22'],
     text: '            enter(t, STEP_LIST);\n            return 1;', wrong: '            return TASK_OVER;' },
+  { name: 'G1', what: 'the memory of a call is never given back', file: lb('call.c'), by: ['B32'], long: true,
+    text: '    buf_finish(&c->held);\n    arena_finish(&arena);\n', wrong: '    buf_finish(&c->held);\n' },
+  { name: 'G2', what: 'a runner that left the list is never freed', file: place('links.c'), by: ['B32'], long: true,
+    text: '    hints_forget(r);\n    free(r);\n    return closes;', wrong: '    hints_forget(r);\n    return closes;' },
+  { name: 'G3', what: 'names of images are remembered for ever', file: runner('image.c'), by: ['B32'], long: true,
+    text: '(full || im->begun_ns < old_ns)) {', wrong: '(full && im->begun_ns < old_ns)) {' },
+  { name: 'G4', what: 'what a plugin made of a list stays', file: pool('intake.c'), by: ['B32'], long: true,
+    text: '    t->group->held--;\n    free(t);', wrong: '    t->group->held--;' },
+  { name: 'G5', what: 'questions of a manager are never freed', file: npm('asks.c'), by: ['B32'], long: true,
+    text: '    *ret = q->about;\n    free(q);\n    return true;', wrong: '    *ret = q->about;\n    return true;' },
   { name: 'M1', what: 'a call for which there was no memory is not counted', file: lb('lb.c'), by: ['B13'],
     text: '    lb->counts.received++;\n    lb->counts.not_executed++;', wrong: '    lb->counts.not_executed++;' },
   { name: 'M2', what: 'a piece of a body for which there was no memory is left out', file: runner('call.c'), by: ['B10', 'B4', 'B15'],

@@ -11,6 +11,7 @@ import { mutants } from './mutants.mjs';
 
 const SEEDS = 5000;
 const MUST_SEEDS = 300;
+const LONG_SEEDS = 24;
 const JOBS = Number(process.env.FND_JOBS ?? 2);
 const [folder, buildFolder, ...rest] = process.argv.slice(2);
 const root = path.resolve(folder ?? '.');
@@ -25,7 +26,7 @@ async function hunt(m) {
   const begin = Date.now();
   const { program, plugins } = await build(m);
   // What must break may come behind others that do.
-  const seeds = m.must ? `1..${MUST_SEEDS}` : `1..${SEEDS} --stop`;
+  const seeds = m.must ? `1..${MUST_SEEDS}` : m.long ? `1..${LONG_SEEDS} --long --stop` : `1..${SEEDS} --stop`;
   const r = await shell(`timeout 300 ${program} --plugins ${plugins} --seeds ${seeds} --no-shrink`, work);
   const hit = new RegExp(`seed (\\d+): (${m.must ?? '\\w+'}) broken after ([\\d.]+) s: (.*)`).exec(r.out);
   const crash = !m.must && /seed (\d+): crash/.exec(r.out);
@@ -37,9 +38,9 @@ async function hunt(m) {
 async function main() {
   const chosen = only.length ? mutants.filter((m) => only.includes(m.name)) : mutants;
   const failures = [];
-  for (const name of ['fnd_sim', 'fnd_sim_wire']) {
-    const sound = await shell(`${buildDir}/${name} --seeds 1..100`, work);
-    if (sound.code !== 0) failures.push(`the unchanged sources break in ${name}:\n${sound.out}`);
+  for (const command of ['fnd_sim --seeds 1..100', 'fnd_sim_wire --seeds 1..100', `fnd_sim --long --seeds 1..${LONG_SEEDS}`]) {
+    const sound = await shell(`${buildDir}/${command}`, work);
+    if (sound.code !== 0) failures.push(`the unchanged sources break in ${command}:\n${sound.out}`);
   }
   const table = rest.includes('--table');
   const results = await huntAll(chosen, JOBS, hunt, (r) => { if (!table) console.log(`${line(r)}: ${r.why}`); });
