@@ -52,6 +52,7 @@ static const struct plugin_slot cplane_slots[] = {
     SLOT(fn_cplane_ops, list, true),
     SLOT(fn_cplane_ops, provision, true),
     SLOT(fn_cplane_ops, remove, true),
+    SLOT(fn_cplane_ops, claim, false),
 };
 
 static const struct plugin_slot predictor_slots[] = {

@@ -1,6 +1,7 @@
 /* One plugin in many states of disrepair: every definition below can be replaced on the command
  * line (tests/plugins/CMakeLists.txt), so that each refusal of the loader has a file that earns
  * it. As it stands it is a good placer. */
+#include <fn/cplane.h>
 #include <fn/placer.h>
 
 #include <stdio.h>
@@ -237,6 +238,17 @@ static const struct {
     },
     OPS_TAIL,
 };
+
+#ifdef OPS_CLAIM
+/* Nobody calls it: it is refused. */
+static const struct fn_cplane_ops cplane_ops = {
+    .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
+    .list = (void *)decide,
+    .provision = (void *)decide,
+    .remove = (void *)decide,
+    .claim = OPS_CLAIM,
+};
+#endif
 
 #ifdef NEEDS_ENDLESS
 static const struct fn_need needs[40] = {

@@ -380,6 +380,8 @@ static const struct refusal tables[] = {
     { "slot-missing", FN_E_INVALID, "PLG910",
       P "required slot decide is NULL; expected a function" },
     { "slot-data", FN_E_INVALID, "PLG910", P "slot decide does not point at a function" },
+    { "slot-claim", FN_E_INVALID, "PLG910",
+      "control-plane/sample: slot claim does not point at a function" },
     { "slot-pair", FN_E_INVALID, "PLG910",
       P "slot index_free is NULL, but index_build is set; expected both or neither" },
     { "opt-offset", FN_E_INVALID, "PLG910",
@@ -435,6 +437,25 @@ START_TEST(refused_tables)
     const struct refusal *r = &tables[_i];
 
     expect(sample_copy(r->sample), r->code, r->id, r->text);
+}
+END_TEST
+
+/* What is not listed is called without a look. Ops are a header, two numbers where something looks
+ * at their limits, and functions. */
+START_TEST(each_function_of_the_ops_is_a_slot)
+{
+    char *names = strdup(plugin_kind_names());
+    uint32_t n = 0;
+
+    for (char *name = strtok(names, ", "); name; name = strtok(NULL, ", "), n++) {
+        const struct plugin_kind *k = plugin_kind_find(name);
+        uint32_t numbers = k->limits ? 2 * sizeof(uint32_t) : 0;
+
+        ck_assert_msg(k->size == sizeof(struct fn_hdr) + numbers + k->n_slots * sizeof(void *),
+                      "%s: %u slots in ops of %u bytes", name, k->n_slots, k->size);
+    }
+    ck_assert_uint_eq(n, 8);
+    free(names);
 }
 END_TEST
 
@@ -609,6 +630,7 @@ TCase *load_tests(void)
     tcase_add_test(t, truncated);
     tcase_add_loop_test(t, refused_before_code_ran, 0, COUNT(unrun));
     tcase_add_loop_test(t, refused_tables, 0, COUNT(tables));
+    tcase_add_test(t, each_function_of_the_ops_is_a_slot);
     tcase_add_test(t, all_problems_are_told);
     tcase_add_test(t, good_file);
     tcase_add_test(t, newer_table_with_a_zero_tail);
