@@ -90,6 +90,8 @@ int plugin_answer_result(struct plugin *p, const char *method, int r, int most,
     if (r < 0 && said) {
         plugin_answer_error(p, method, said);
         said->code = r; /* a status that is not given follows from it */
+    } else if (r > 0 && said) {
+        whole_text(p, method, said);
     }
     return r;
 }

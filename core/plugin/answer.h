@@ -20,8 +20,8 @@
 int64_t plugin_answer_duration(int64_t ns);
 
 /* What `method` returned: 0 to most, or FN_E_*. Another number becomes FN_E_INTERNAL with a
- * sentence in *said. After a failure *said (NULL ok) is whole and carries its code. -> the result
- * to go on with. */
+ * sentence in *said. After a failure *said (NULL ok) is whole and carries its code; after another
+ * outcome than 0 its text has an end. -> the result to go on with. */
 int plugin_answer_result(struct plugin *p, const char *method, int r, int most,
                          struct fn_error *said);
 /* `call`, a method of the plugin, between plugin_enter() and plugin_leave(), and what it says, so

@@ -52,6 +52,10 @@ START_TEST(results)
     told("apply: result, got 2; expected 0, a documented outcome or FN_E_*");
     ck_assert_int_eq(plugin_answer_result(&p, "list", INT32_MIN, 0, &e), FN_E_INTERNAL);
     told("list: result, got -2147483648; expected 0 or FN_E_*");
+    memset(e.msg, 'x', sizeof(e.msg)); /* an outcome can have a text, too */
+    ck_assert_int_eq(plugin_answer_result(&p, "claim", 1, 1, &e), 1);
+    told("claim: the text of its error has no end within 216 bytes");
+    ck_assert_uint_eq(strlen(e.msg), sizeof(e.msg) - 1);
 }
 END_TEST
 
