@@ -62,6 +62,9 @@ static void declare_counters(struct figures *f, const char *group)
     f->accepted = counter("fn_npm_accepted", "Runners that the control plane promised.", group);
     f->removals =
         counter("fn_npm_removals", "Orders to remove a runner, repeated ones too.", group);
+    f->claim_failures = counter("fn_npm_claim_failures",
+                                "Times that the control plane could not tell which manager acts.",
+                                group);
     f->notes[NPM_NOTE_ARRIVED] =
         counter("fn_npm_arrived", "Runners that came as asked for.", group);
     f->notes[NPM_NOTE_STILLBORN] =

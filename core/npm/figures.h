@@ -11,7 +11,7 @@ struct figures {
     struct metric *gauges[FIGURES_GAUGES_N]; /* as figures.c lists them */
     struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
     struct metric *provision_latency;
-    struct metric *accepted, *removals, *drain_losses; /* counters */
+    struct metric *accepted, *removals, *drain_losses, *claim_failures; /* counters */
     struct metric *notes[NPM_NOTES_N];  /* of those that are counted; else NULL */
 };
 

@@ -37,9 +37,10 @@ struct mgroup {
     uint32_t accepted;
     int claimed; /* what the plugin said before its last list: see fn_cplane_ops.claim */
     bool standby;
+    bool unclear; /* the last claim failed: who acts, standby says as before */
     struct fn_error claim_error;
     struct fn_error error;
-    struct fn_error failed; /* the last one, until a call goes well */
+    char failed[sizeof(ERR_INIT.msg)]; /* what_failed() after the last call */
     struct arena arena; /* of the list */
     struct buf machines; /* of struct fn_machine */
 };
@@ -201,11 +202,27 @@ static void maybe_stopped(struct npm_manager *m)
     }
 }
 
+/* Until it is known again, another manager may act as well. */
+static void tell_unclear(const struct mgroup *g, bool unclear)
+{
+    if (unclear && !g->unclear) {
+        log_warn("the control plane cannot tell which manager acts: this one goes on as before",
+                 "group", g->name, "plugin", plugin_name(g->manager->deps.cplane), "code",
+                 log_num(g->claimed), "error", g->claim_error.msg);
+    } else if (!unclear && g->unclear) {
+        log_info("the control plane can tell again which manager acts", "group", g->name);
+    }
+}
+
 /* Who acts, told when it changes. */
 static void take_claim(struct mgroup *g)
 {
-    bool standby = g->claimed < 0 ? g->standby : g->claimed == 1;
+    bool unclear = g->claimed < 0;
+    bool standby = unclear ? g->standby : g->claimed == 1;
 
+    tell_unclear(g, unclear);
+    g->unclear = unclear;
+    metric_add(g->figures.claim_failures, unclear);
     if (standby && !g->standby) {
         log_warn("this manager stands by", "group", g->name, "reason", g->claim_error.msg);
     } else if (!standby && g->standby) {
@@ -214,15 +231,19 @@ static void take_claim(struct mgroup *g)
     g->standby = standby;
 }
 
+static const char *what_failed(const struct mgroup *g)
+{
+    return g->result < 0 ? g->error.msg : g->unclear ? g->claim_error.msg : "";
+}
+
 /* Before the step, which may begin the next call. */
 static void tell_answer(struct mgroup *g)
 {
     if (g->call == NPM_DO_LIST) {
         take_claim(g);
     }
-    g->failed = g->result < 0 ? g->error : ERR_INIT;
+    utf8_copy(g->failed, sizeof(g->failed), what_failed(g)); /* it goes into JSON */
     if (g->result < 0) {
-        utf8_copy(g->failed.msg, sizeof(g->failed.msg), g->error.msg); /* it goes into JSON */
         log_warn("the control plane failed", "group", g->name, "call", call_names[g->call],
                  "plugin", plugin_name(g->manager->deps.cplane), "code", log_num(g->result),
                  "error", g->error.msg);
@@ -645,7 +666,7 @@ const char *npm_manager_cplane_error(const struct npm_manager *m, const char *gr
 {
     const struct mgroup *g = manager_find(m, group);
 
-    return g ? g->failed.msg : "";
+    return g ? g->failed : "";
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -84,7 +84,7 @@ int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_event_
                       struct fn_error *reterr);
 /* To be kept for the next start, and filled with what the last one kept before the first list. */
 struct npm_wishes *npm_manager_wishes(const struct npm_manager *m);
-/* The last failure of a call to the control plane, or "" since one went well. */
+/* The last failure of a call to the control plane, or "" since one went well and a claim, too. */
 const char *npm_manager_cplane_error(const struct npm_manager *m, const char *group);
 
 #endif

@@ -124,6 +124,7 @@ export const advice = {
   fn_npm_lbs_twice: 'Should be 0. Give each load balancer its own `lb_id`.',
   fn_npm_at_max: 'On 1, raise `npm.group_runners_max`, or accept that calls wait.',
   fn_npm_standby: '1: the other manager adds and removes the runners; its log and `fnd runners list` say more.',
+  fn_npm_claim_failures: 'Growing: two managers may act at once. Look at what the control plane keeps its locks with; the log has its message.',
   fn_npm_cplane_failures: 'Above 0: the control plane fails; the log has its message: [control-planes.md](control-planes.md).',
   fn_npm_drain_losses: 'Should be 0. Raise `npm.drain_timeout` above the longest call: [elastic-pools.md](elastic-pools.md).',
 }

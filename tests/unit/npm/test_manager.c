@@ -104,8 +104,7 @@ static int claim(void *inst, struct fn_op *op, const char *group, struct fn_erro
     (void)inst;
     (void)op;
     (void)group;
-    (void)reterr;
-    return claimed;
+    return claimed < 0 ? err_set(reterr, claimed, "the locks are away") : claimed;
 }
 
 static const struct fn_cplane_ops ops = { .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
@@ -399,6 +398,32 @@ START_TEST(wishes_wait_until_the_manager_acts)
 }
 END_TEST
 
+static void keep_line(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+{
+    (void)level;
+    (void)wall_ns;
+    (void)len;
+    lines += strstr(line, "which manager acts") != NULL;
+}
+
+/* Two managers may act by then, each believing that it is the one. */
+START_TEST(a_claim_that_fails_is_told_once_and_stays_in_the_status)
+{
+    log_setup(&(struct log_config){
+        .level = FN_LOG_INFO, .fd = -1, .wall_ns = no_time, .sink = keep_line });
+    pass(10);
+    ck_assert_int_eq(lines, 0);
+    claimed = FN_E_UNAVAILABLE;
+    pass(30);
+    ck_assert_int_eq(lines, 1);
+    ck_assert_str_eq(npm_manager_cplane_error(m, "default"), "the locks are away");
+    claimed = 0;
+    pass(10);
+    ck_assert_int_eq(lines, 2);
+    ck_assert_str_eq(npm_manager_cplane_error(m, "default"), "");
+}
+END_TEST
+
 /* A load balancer that has not heard of the stop yet: once its demand began a call of the control
  * plane that outlived the manager. */
 START_TEST(a_stopped_manager_begins_nothing)
@@ -452,6 +477,7 @@ int main(void)
     tcase_add_test(t, what_cannot_be_done_is_refused);
     tcase_add_test(t, a_new_manager_does_what_was_wished_of_the_last_one);
     tcase_add_test(t, wishes_wait_until_the_manager_acts);
+    tcase_add_test(t, a_claim_that_fails_is_told_once_and_stays_in_the_status);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
     tcase_add_test(t, a_stopped_manager_begins_nothing);
     tcase_add_test(t, test_defaults_are_those_of_the_rows);
