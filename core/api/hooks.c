@@ -140,8 +140,7 @@ static void ask_listener(struct hooks *h, struct hook *hook, struct plugin *p, s
     r = ops->before_change(plugin_inst(p), op, &hook->change, &hook->error);
     plugin_leave(&crumb);
     r = plugin_answer_result(p, "before_change", r, 0, &hook->error);
-    if (h->env->now_ns(h->env) >= hook->due_ns ||
-        (r == FN_E_DEADLINE && !hook->error.http_status)) {
+    if (h->env->now_ns(h->env) >= hook->due_ns) {
         is_late(hook, plugin_name(p));
     } else if (r < 0) {
         is_refused(hook, plugin_name(p), r);

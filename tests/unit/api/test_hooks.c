@@ -305,8 +305,11 @@ START_TEST(a_refusal_is_an_answer_of_the_api)
     }
     ck_assert_str_eq(said.body, "a plugin gave an answer that cannot be used");
     ck_assert_uint_ge(second.bad_answers, 2);
-    answer = FN_E_DEADLINE; /* it gave up by itself */
-    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"shop\"}"), 503);
+    answer = FN_E_DEADLINE; /* whom it asked was late, it is not */
+    err_set(&error, answer, "the rules gave no answer within 500 ms");
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"shop\"}"), 403);
+    ck_assert_str_eq(said.body, "the rules gave no answer within 500 ms");
+    error = (struct fn_error){ .size = sizeof(error) };
     answer = FN_E_PERMISSION;
     ask("POST", "/v2/apps", "{\"name\":\"shop\"}");
     ck_assert_str_eq(said.body, "API1113 the listener second refused the change");
