@@ -67,9 +67,12 @@ static void plugin_rpc_tell_end(struct call *c, int32_t code, const char *text)
     free(c);
 }
 
+/* FN_E_* are gRPC's codes; servers may send others. */
 static void plugin_rpc_on_end(void *ud, int grpc_status, const char *text)
 {
-    plugin_rpc_tell_end(ud, -grpc_status, text);
+    bool known = grpc_status <= -FN_E_UNAUTHENTICATED;
+
+    plugin_rpc_tell_end(ud, known ? -grpc_status : FN_E_UNKNOWN, text);
 }
 
 static void on_cancelled(struct env_task *t)

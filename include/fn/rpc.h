@@ -25,7 +25,8 @@ struct fn_rpc_cb {
     struct fn_hdr hdr; /* magic 0 */
     /* [loop] Borrowed. Once for a unary answer, any number of times for a stream. */
     void (*message)(void *ud, const void *data, size_t len);
-    /* [loop] Exactly once, last. code: 0 or FN_E_*; text: NULL or the server's words. */
+    /* [loop] Exactly once, last. code: 0 or FN_E_*, where a status that gRPC does not know is
+     * FN_E_UNKNOWN; text: NULL or the server's words. */
     void (*end)(void *ud, int32_t code, const char *text);
 };
 
