@@ -71,8 +71,9 @@ struct fn_edit_if {
     /* Since 1.1. set_text(): FN_E_RANGE for a text that a user could not have set, FN_E_PRECONDITION
      * for a type at a runner. */
     int (*set_text)(struct fn_edit *, uint32_t text_id, const char *copied);
-    /* One field that the function sees, instead of all of that name; NULL deletes. FN_E_RANGE: no
-     * name or value of a field, or one that the platform or the connection owns. */
+    /* One field that the function sees, instead of all of that name; NULL deletes. FN_E_INVALID: no
+     * name of a field; FN_E_RANGE: no value of one, or one that the platform or the connection
+     * owns. */
     int (*set_header)(struct fn_edit *, const char *name, const char *copied);
     int (*set_annotation)(struct fn_edit *, const char *key, const char *json); /* NULL deletes */
     /* Since 1.1. The i-th pair of FN_PAIRS_*, from 0; FN_E_RANGE behind the last one. In no promised
