@@ -17,6 +17,7 @@
 #define NEST_MAX 8
 #define AVERAGE_CALLS 20 /* then an average means something */
 #define LONGEST_TIMES 2  /* as long as the average may one call be */
+#define OPS_KEPT 64      /* operations, in turns */
 #define ROUND_CALLS_MAX 16384
 #define ENOUGH_NS (2 * ENV_S) /* the watch of fnkit ends a case later */
 
@@ -335,9 +336,23 @@ static void run_worker_call(void *ud, struct fn_op *op)
 {
     const struct worker_call *c = ud;
 
+    op_open = op;
     enter(c->in, WORKER, c->method);
     c->run(c->ud, op);
     leave();
+    op_open = NULL;
+}
+
+/* The operation has an address that those before it did not have: one that was kept is another. */
+static void run_here(struct worker_call *c, struct fn_op *op)
+{
+    static struct fn_op ops[OPS_KEPT];
+    static uint32_t turn;
+    struct fn_op *own = &ops[turn++ % OPS_KEPT];
+
+    *own = *op;
+    run_worker_call(c, own);
+    *op = *own;
 }
 
 void on_worker(struct instance *in, const char *method, struct fn_op *op,
@@ -348,7 +363,7 @@ void on_worker(struct instance *in, const char *method, struct fn_op *op,
     if (subject.world) {
         world_work(run_worker_call, &c, op->deadline_ns, op->cancel_at_ns);
     } else {
-        run_worker_call(&c, op);
+        run_here(&c, op);
     }
 }
 

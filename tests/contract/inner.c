@@ -153,9 +153,10 @@ void reported_reset(void)
     reported = (struct reported){0};
 }
 
-static int inner_work(const char *what, struct fn_error *e)
+static int inner_work(const char *what, const struct fn_op *op, struct fn_error *e)
 {
     must_be_in(IN_WORKER, what);
+    must_be_op(op, what);
     outside_count();
     return outside_refuses(what) ? err_set(e, FN_E_UNAVAILABLE, "the engine is busy") : 0;
 }
@@ -177,9 +178,8 @@ static int inner_prepare(void *inst, struct fn_op *op, const struct fn_task *t, 
 {
     HOST_CALL();
     (void)inst;
-    (void)op;
     (void)t;
-    return inner_work("the inner driver's prepare_image()", e);
+    return inner_work("the inner driver's prepare_image()", op, e);
 }
 
 static int inner_create(void *inst, struct fn_op *op, const struct fn_task *t, void **ret,
@@ -190,8 +190,7 @@ static int inner_create(void *inst, struct fn_op *op, const struct fn_task *t, v
 
     HOST_CALL();
     (void)inst;
-    (void)op;
-    r = inner_work("the inner driver's create()", e);
+    r = inner_work("the inner driver's create()", op, e);
     if (r < 0) {
         return r;
     }
@@ -203,9 +202,10 @@ static int inner_create(void *inst, struct fn_op *op, const struct fn_task *t, v
     return 0;
 }
 
-static int inner_method(struct inner_container *c, const char *what, struct fn_error *e)
+static int inner_method(struct inner_container *c, const char *what, const struct fn_op *op,
+                        struct fn_error *e)
 {
-    int r = inner_work(what, e);
+    int r = inner_work(what, op, e);
 
     if (!c || c->magic != INNER_MAGIC) {
         violation("%s got a container that it did not make", what);
@@ -219,16 +219,14 @@ static int inner_start(void *inst, struct fn_op *op, void *ctr, struct fn_error 
 {
     HOST_CALL();
     (void)inst;
-    (void)op;
-    return inner_method(ctr, "the inner driver's start()", e);
+    return inner_method(ctr, "the inner driver's start()", op, e);
 }
 
 static int inner_freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
 {
     HOST_CALL();
     (void)inst;
-    (void)op;
-    return inner_method(ctr, "the inner driver's freeze()", e);
+    return inner_method(ctr, "the inner driver's freeze()", op, e);
 }
 
 static int inner_close(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
@@ -237,8 +235,7 @@ static int inner_close(void *inst, struct fn_op *op, void *ctr, struct fn_error 
 
     HOST_CALL();
     (void)inst;
-    (void)op;
-    r = inner_method(ctr, "the inner driver's close()", e);
+    r = inner_method(ctr, "the inner driver's close()", op, e);
     if (r == 0) {
         ((struct inner_container *)ctr)->magic = 0;
         free(ctr);
@@ -254,10 +251,9 @@ static int inner_sweep(void *inst, struct fn_op *op, const char *owner, const ch
 
     HOST_CALL();
     (void)inst;
-    (void)op;
     (void)owner;
     (void)instance;
-    r = inner_work("the inner driver's sweep()", e);
+    r = inner_work("the inner driver's sweep()", op, e);
     if (r == 0) {
         *ret_removed = 0;
     }
@@ -270,8 +266,7 @@ static int inner_probe(void *inst, struct fn_op *op, char *ret, size_t cap, stru
 
     HOST_CALL();
     (void)inst;
-    (void)op;
-    r = inner_work("the inner driver's probe()", e);
+    r = inner_work("the inner driver's probe()", op, e);
     if (r == 0) {
         snprintf(ret, cap, "1.0");
     }

@@ -76,18 +76,30 @@ void must_be_in_time(const char *method, const struct fn_op *op)
          method, (long long)((clock_now() - end) / ENV_S));
 }
 
+const struct fn_op *op_open;
+
+bool must_be_op(const struct fn_op *op, const char *what)
+{
+    if (!op) {
+        violation("%s was called without an operation", what);
+    } else if (op != op_open) {
+        violation("%s was called with an operation whose method had returned", what);
+    }
+    return op && op == op_open;
+}
+
 static int64_t op_deadline(const struct fn_op *op)
 {
     HOST_CALL();
     must_be_in(IN_WORKER, "fn.op deadline_ns");
-    return op ? op->deadline_ns : INT64_MAX;
+    return must_be_op(op, "fn.op deadline_ns") ? op->deadline_ns : INT64_MAX;
 }
 
 static int op_cancelled(const struct fn_op *op)
 {
     HOST_CALL();
     must_be_in(IN_WORKER, "fn.op cancelled");
-    return op && op->cancel_at_ns <= clock_now();
+    return must_be_op(op, "fn.op cancelled") && op->cancel_at_ns <= clock_now();
 }
 
 /* Lets time pass until `at` or the end of the operation. */
@@ -117,11 +129,7 @@ static int op_sleep(struct fn_op *op, int64_t at_ns)
 {
     HOST_CALL();
     must_be_in(IN_WORKER, "fn.op sleep_until");
-    if (!op) {
-        violation("fn.op sleep_until was called without an operation");
-        return FN_E_INVALID;
-    }
-    return pass_until(op, at_ns);
+    return must_be_op(op, "fn.op sleep_until") ? pass_until(op, at_ns) : FN_E_INVALID;
 }
 
 const struct fn_op_if op_table = {FN_HDR(struct fn_op_if, FN_MAGIC_OP), op_deadline, op_cancelled,
@@ -271,6 +279,9 @@ static int http_exchange(const struct fn_host *host, struct fn_op *op,
     outside_count();
     snprintf(request, sizeof(request), "%s %s", q->method, q->url);
     trace_text(request);
+    if (op && !must_be_op(op, "fn.http exchange")) {
+        return FN_E_INVALID;
+    }
     r = no_answer(how, op, q->timeout_ms, e);
     if (r < 0 || outside_refuses("fn.http")) {
         return r < 0 ? r : err_set(e, FN_E_EXHAUSTED, "too many connections");
@@ -407,6 +418,9 @@ static int exec_run(const struct fn_host *host, struct fn_op *op, const struct f
     outside_count();
     if (!q || !q->argv || !q->argv[0] || !ret) {
         violation("fn.exec run was called without argv[0] or ret");
+        return FN_E_INVALID;
+    }
+    if (op && !must_be_op(op, "fn.exec run")) {
         return FN_E_INVALID;
     }
     for (size_t i = 0; q->argv[i] && len < sizeof(request); i++) {

@@ -35,6 +35,9 @@ struct fn_op {
     uint32_t asked;       /* sleeps, programs, exchanges */
 };
 struct fn_op op_for(int64_t timeout_ns);
+extern const struct fn_op *op_open; /* of the method that runs on a worker, or NULL */
+/* It is that one; else a violation. */
+bool must_be_op(const struct fn_op *op, const char *what);
 void must_be_in_time(const char *method, const struct fn_op *op);
 
 /* ---- programs, HTTP: how the world answers --------------------------------------------------- */

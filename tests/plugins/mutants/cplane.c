@@ -71,7 +71,7 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
                 struct fn_error *reterr)
 {
     struct cloud *c = inst;
-    int r = tool(c, op, "list", reterr);
+    int r = M(20) && c->op->cancelled(NULL) ? FN_E_CANCELLED : tool(c, op, "list", reterr);
 
     if (r < 0 && M(19)) {
         reterr->http_status = 503;

@@ -8,8 +8,10 @@
 struct count {
     const struct fn_host *host;
     const struct fn_view_if *view;
+    const struct fn_op_if *op;
     const struct fn_call *kept;
     const char *kept_text;
+    struct fn_op *kept_op;
     uint32_t ok;
     uint32_t codes[17];
 };
@@ -25,6 +27,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     }
     c->host = host;
     c->view = host->get(host, "fn.view", FN_VIEW_MAJOR);
+    c->op = host->get(host, "fn.op", 1);
     *ret_inst = c;
     return 0;
 }
@@ -91,8 +94,14 @@ static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call
 static int before_change(void *inst, struct fn_op *op, const struct fn_change *change,
                          struct fn_error *reterr)
 {
-    (void)inst;
-    (void)op;
+    struct count *c = inst;
+
+    if (M(13)) {
+        if (c->kept_op && c->op->cancelled(c->kept_op)) {
+            return FN_E_CANCELLED;
+        }
+        c->kept_op = op;
+    }
     if (M(10) && change->verb == FN_CHANGE_DELETE) {
         reterr->code = FN_E_PERMISSION;
         reterr->http_status = 302;
@@ -114,7 +123,11 @@ static void after_change(void *inst, struct fn_op *op, const struct fn_change *c
     }
 }
 
-static const struct fn_need needs[] = { { "fn.view", 1, 0, 0 }, { NULL, 0, 0, 0 } };
+static const struct fn_need needs[] = {
+    { "fn.view", 1, 0, 0 },
+    { "fn.op", 1, 0, 0 },
+    { NULL, 0, 0, 0 },
+};
 
 static const struct fn_listener_ops ops = {
     .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
