@@ -661,14 +661,14 @@ static void wake(const struct fn_host *host, const char *group)
     struct place *p = plugin_impl(host, "fn.wake");
     struct place_group *g;
 
-    loop_take(p);
+    plugin_take_loop(p->deps.env);
     g = shadow_is(p, plugin_of(host)) ? NULL : p->groups; /* nobody waits for what a shadow sees */
     for (; g; g = g->hh.next) {
         if (!group || strcmp(group, g->name) == 0) {
             group_wake(g, g->waiting_n, FN_WAKE_PLUGIN);
         }
     }
-    loop_give(p);
+    plugin_give_loop(p->deps.env);
 }
 
 static const struct fn_wake_if wake_if = { FN_HDR(struct fn_wake_if, FN_MAGIC_WAKE), wake };

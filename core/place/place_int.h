@@ -297,9 +297,6 @@ void hints_forget(struct place_runner *r);
 
 /* snap.c */
 extern const struct fn_snap_if place_snap_if;
-/* For what plugins call: [loop] between these two, also on a worker. */
-void loop_take(struct place *p);
-void loop_give(struct place *p);
 
 /* builder.c */
 struct fn_snap_builder *builder_create(struct place *p, const char *group); /* NULL: no memory */

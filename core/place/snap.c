@@ -6,20 +6,6 @@
 
 #include <string.h>
 
-void loop_take(struct place *p)
-{
-    if (plugin_is_beside()) {
-        p->deps.env->enter(p->deps.env);
-    }
-}
-
-void loop_give(struct place *p)
-{
-    if (plugin_is_beside()) {
-        p->deps.env->leave(p->deps.env);
-    }
-}
-
 static int snap_begin(const struct fn_host *host, const char *group,
                       struct fn_snap_builder **ret_given)
 {
@@ -124,9 +110,9 @@ static int snap_publish(struct fn_snap_builder *given)
         return FN_E_INVALID;
     }
     p = given->place;
-    loop_take(p);
+    plugin_take_loop(p->deps.env);
     r = snap_take(p, given);
-    loop_give(p);
+    plugin_give_loop(p->deps.env);
     return r;
 }
 
@@ -159,12 +145,12 @@ static int snap_fail(const struct fn_host *host, const char *group, const struct
     if (!plugin_answer_group(plugin_of(host), "fn.snap.fail", group)) {
         return FN_E_INVALID;
     }
-    loop_take(p);
+    plugin_take_loop(p->deps.env);
     word = source_judge(p, plugin_of(host));
     r = word == SOURCE_REFUSED ? FN_E_PRECONDITION
         : word == SOURCE_HELD  ? hold_fail(p, host, group, &copy)
                                : group_fail(p, group, &copy);
-    loop_give(p);
+    plugin_give_loop(p->deps.env);
     return r;
 }
 

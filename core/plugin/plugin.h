@@ -147,6 +147,19 @@ void plugin_retire(struct plugin *p);
  * the loop, and on the host's threads that run callbacks of streams and processes, which have no
  * breadcrumb. */
 bool plugin_is_beside(void);
+/* [any] Around what a host table does as the loop, which its caller may hold already. */
+static inline void plugin_take_loop(struct env *env)
+{
+    if (plugin_is_beside()) {
+        env->enter(env);
+    }
+}
+static inline void plugin_give_loop(struct env *env)
+{
+    if (plugin_is_beside()) {
+        env->leave(env);
+    }
+}
 
 /* Whether plugin_create() would make the same again. f NULL: of whatever file. */
 bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,

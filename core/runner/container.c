@@ -373,7 +373,7 @@ static void start_done(struct container *c)
     slots_hung(c->q, false);
     c->started_ns = env_now_ns(r->env);
     ctr_enter(c, CTR_INIT);
-    r->deps.fnsock->expect_uid(c->sock, r->ops->uid(r->inst, c->ctr));
+    r->deps.fnsock->expect_uid(c->sock, engine_uid(c));
     if (c->exited) {
         fail_to_initialize(c);
     } else if (c->ready) {
@@ -690,6 +690,7 @@ void container_free(struct container *c)
     env_timer_clear(r->env, &c->timer);
     env_undefer(r->env, &c->task_fail);
     env_undefer(r->env, &c->task_gone);
+    env_undefer(r->env, &c->task_exited);
     env_undefer(r->env, &c->op.task);
     r->deps.fnsock->close(c->sock);
     walks_skip(&r->container_walks, c, c->hh.next);

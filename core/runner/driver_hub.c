@@ -1,6 +1,8 @@
 /* Driver hub: brings the reports of drivers, which come from any thread, into the loop.
  *
- * A report names its container by handle; one that is gone, or of an earlier runner, is ignored. */
+ * A report names its container by handle; one that is gone, or of an earlier runner, is ignored.
+ * Whatever changes the runner does so in a task: a driver that reports from the loop may have been
+ * called in the midst of a step of the runner. */
 #include <runner/internal.h>
 
 #include <stdlib.h>
@@ -11,6 +13,9 @@
 struct driver_hub {
     struct env *env;
     struct runner *runner; /* [loop] */
+    struct env_task engine_task;
+    bool engine_up; /* the last word of a driver, until the task has run */
+    struct fn_error engine_why;
     struct plugin *drivers[DRIVERS_MAX];
     uint32_t n_drivers;
 };
@@ -25,6 +30,13 @@ static struct container *hub_find(struct driver_hub *hub, uint64_t handle)
     return hub->runner ? runner_container(hub->runner, handle) : NULL;
 }
 
+static void on_exited(struct env_task *t)
+{
+    struct container *c = container_of(t, struct container, task_exited);
+
+    container_exited(c, &c->exit);
+}
+
 static void report_exited(const struct fn_host *host, uint64_t handle, const struct fn_exit *what)
 {
     PLUGIN_HOST_CALL("fn.driver.exited");
@@ -32,12 +44,14 @@ static void report_exited(const struct fn_host *host, uint64_t handle, const str
     struct fn_exit end = plugin_answer_exit(plugin_of(host), what);
     struct container *c;
 
-    hub->env->enter(hub->env);
+    plugin_take_loop(hub->env);
     c = hub_find(hub, handle);
-    if (c) {
-        container_exited(c, &end);
+    if (c && !c->task_exited.cb) { /* the first report counts */
+        c->exit = end;
+        c->task_exited.cb = on_exited;
+        env_defer(hub->env, &c->task_exited);
     }
-    hub->env->leave(hub->env);
+    plugin_give_loop(hub->env);
 }
 
 static void report_output(const struct fn_host *host, uint64_t handle, uint32_t fd,
@@ -50,12 +64,21 @@ static void report_output(const struct fn_host *host, uint64_t handle, uint32_t 
     if (!plugin_answer_output(plugin_of(host), fd, data, len)) {
         return;
     }
-    hub->env->enter(hub->env);
+    plugin_take_loop(hub->env);
     c = hub_find(hub, handle);
     if (c) {
         container_output(c, fd, data, len);
     }
-    hub->env->leave(hub->env);
+    plugin_give_loop(hub->env);
+}
+
+static void on_engine(struct env_task *t)
+{
+    struct driver_hub *hub = container_of(t, struct driver_hub, engine_task);
+
+    if (hub->runner) {
+        engine_set(hub->runner, hub->engine_up, &hub->engine_why);
+    }
 }
 
 static void report_engine(const struct fn_host *host, uint32_t up, const struct fn_error *why)
@@ -64,11 +87,14 @@ static void report_engine(const struct fn_host *host, uint32_t up, const struct 
     struct driver_hub *hub = hub_of(host);
     struct fn_error copy = plugin_answer_error_copy(plugin_of(host), "fn.driver.engine", why);
 
-    hub->env->enter(hub->env);
-    if (hub->runner) {
-        engine_set(hub->runner, up != 0, why ? &copy : NULL);
+    if (!why) {
+        err_set(&copy, FN_E_UNAVAILABLE, "the driver says that the engine is down");
     }
-    hub->env->leave(hub->env);
+    plugin_take_loop(hub->env);
+    hub->engine_up = up != 0;
+    hub->engine_why = copy;
+    env_defer(hub->env, &hub->engine_task);
+    plugin_give_loop(hub->env);
 }
 
 static int find_inner(const struct fn_host *host, const char *name,
@@ -96,12 +122,12 @@ static const struct fn_task *find_task(const struct fn_host *host, uint64_t hand
     const struct fn_task *task = NULL;
     struct container *c;
 
-    hub->env->enter(hub->env);
+    plugin_take_loop(hub->env);
     c = hub_find(hub, handle);
     if (c) {
         task = &c->task;
     }
-    hub->env->leave(hub->env);
+    plugin_give_loop(hub->env);
     return task;
 }
 
@@ -115,6 +141,7 @@ struct driver_hub *driver_hub_create(struct env *env, struct plugin_host *host)
 
     if (hub) {
         hub->env = env;
+        hub->engine_task.cb = on_engine;
         plugin_host_offer(host, "fn.driver", FN_DRIVER_MAJOR, FN_DRIVER_MINOR, &table, hub);
     }
     return hub;
@@ -137,5 +164,8 @@ void driver_hub_set_runner(struct driver_hub *hub, struct runner *r)
 
 void driver_hub_destroy(struct driver_hub *hub)
 {
-    free(hub);
+    if (hub) {
+        env_undefer(hub->env, &hub->engine_task);
+        free(hub);
+    }
 }

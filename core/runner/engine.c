@@ -190,6 +190,17 @@ void engine_call(struct container *c, enum engine_op_kind kind)
     gate_enter(c->op.gate, &c->op.pass, c->q->app_id, NULL);
 }
 
+uint32_t engine_uid(struct container *c)
+{
+    struct plugin_crumb crumb;
+    uint32_t uid;
+
+    plugin_enter(&crumb, c->r->deps.driver, PLUGIN_LOOP, "uid");
+    uid = c->r->ops->uid(c->r->inst, c->ctr);
+    plugin_leave(&crumb);
+    return uid;
+}
+
 bool engine_uncall(struct container *c)
 {
     if (c->op.submitted) {
@@ -309,14 +320,11 @@ static void go_suspect(struct runner *r)
 
 void engine_set(struct runner *r, bool up, const struct fn_error *why)
 {
-    struct fn_error unknown = ERR_INIT;
-
     if (up) {
         go_up(r);
-        return;
+    } else {
+        go_down(r, why);
     }
-    err_set(&unknown, FN_E_UNAVAILABLE, "the driver says that the engine is down");
-    go_down(r, why ? why : &unknown);
 }
 
 void engine_judge(struct runner *r, int result, const struct fn_error *err)

@@ -84,7 +84,7 @@ struct container {
     int64_t close_backoff_ns;
     struct env_task task_fail; /* reports fail_err from outside the call that found it */
     struct fn_error fail_err;
-    struct env_task task_gone;
+    struct env_task task_gone, task_exited; /* the second has a cb once its end was reported */
     struct rcall *call;     /* CTR_THAW, CTR_BUSY, CTR_FREEZE */
     struct rcall *for_call; /* started for it, while it waits */
     struct output output;

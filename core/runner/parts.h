@@ -208,7 +208,8 @@ void engine_call(struct container *c, enum engine_op_kind kind);
 /* Takes a queued operation back; false when it already runs. */
 bool engine_uncall(struct container *c);
 void engine_hasten(struct container *c); /* a call waits for it now */
-void engine_set(struct runner *r, bool up, const struct fn_error *why);
+void engine_set(struct runner *r, bool up, const struct fn_error *why); /* of its being down */
+uint32_t engine_uid(struct container *c); /* what the driver says; UINT32_MAX = unknown */
 bool engine_accepts(const struct runner *r);
 bool engine_thaws(const struct runner *r); /* or nothing says that a driver needs it for that */
 /* Adds why it is down; `text` is for that. */

@@ -393,6 +393,32 @@ START_TEST(drain_leaves_no_container_in_the_making)
 }
 END_TEST
 
+/* In the midst of the step that asked it. */
+START_TEST(a_driver_reports_from_the_loop)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    w->uid_exits = true;
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    ck_assert_int_eq(s->code, 502);
+    ck_assert_msg(strstr(s->text, "container exit code"), "got %s", s->text);
+    w->uid_exits = false;
+
+    w->key_downs = true;
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    ck_assert_int_eq(s->code, 503);
+    w->key_downs = false;
+    world_run_ms(w, 2000); /* a probe says otherwise */
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 300);
+    ck_assert(s->success);
+    world_destroy(w);
+}
+END_TEST
+
 TCase *engine_tests(void)
 {
     TCase *t = tcase_create("engine");
@@ -406,6 +432,7 @@ TCase *engine_tests(void)
     tcase_add_test(t, engine_hung_cold);
     tcase_add_test(t, engine_down);
     tcase_add_test(t, engine_hung);
+    tcase_add_test(t, a_driver_reports_from_the_loop);
     tcase_add_test(t, removal_is_retried);
     tcase_add_test(t, what_the_driver_says_may_be_tried_elsewhere_is_refused);
     tcase_add_test(t, sweep_at_start);

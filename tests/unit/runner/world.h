@@ -79,6 +79,8 @@ struct world {
     int lanes_full;           /* operations that find no place in a queue */
     bool (*leads_home)(const char *url);
     int64_t boot_ns;          /* from start to the socket */
+    bool uid_exits;           /* uid() reports the end of its container */
+    bool key_downs;           /* slot_key() reports that the engine went away */
     const char *hang_app;     /* a pattern (fnmatch); of their containers: */
     const char *hang_method;  /* this one returns at its deadline, or when it is cancelled */
     bool hang_for_ever;       /* or not even then */

@@ -382,14 +382,22 @@ static int d_probe(void *inst, struct fn_op *op, char *ret_version, size_t cap, 
 
 static uint32_t d_uid(void *inst, void *ctr)
 {
+    struct fctr *c = ctr;
+
     (void)inst;
-    (void)ctr;
+    if (the->uid_exits) {
+        c->exit_reason = FN_EXIT_CODE;
+        report_exit(c);
+    }
     return 1000;
 }
 
 static int d_slot_key(void *inst, const struct fn_kv *ext, uint32_t n, char *ret_key, size_t cap)
 {
     (void)inst;
+    if (the->key_downs) {
+        driver_if->engine(NULL, 0, NULL);
+    }
     ret_key[0] = '\0';
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(ext[i].key, "pool") == 0) {
