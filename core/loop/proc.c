@@ -1,8 +1,9 @@
 /* Children and the thread that watches them.
  *
- * A child is in the map from its spawn until its end was seen; only the thread frees it, so kill
+ * A child is in the map from its spawn until its end was told; only the thread frees it, so kill
  * and freeze may use it under `lock`. The thread takes one event at a time: an event of a child
- * that an earlier event freed cannot be in its hands. */
+ * that an earlier event freed cannot be in its hands. An instance that goes waits on `changed`
+ * until none of the map is its own, so that no callback comes into what it has freed. */
 #include <loop/proc.h>
 #include <loop/proc_int.h>
 #include <loop/thread.h>
@@ -45,6 +46,8 @@ struct child {
     struct fn_proc_cb cb;
     void *ud;
     pid_t pid;
+    bool ended;  /* its pid is nobody's, or soon another's; under the lock */
+    bool silent; /* its instance is no more: nothing is told; under the lock */
     bool has_cgroup;
     struct cgroup cgroup;
     struct watch end, out[2]; /* the thread's once watched */
@@ -52,6 +55,7 @@ struct child {
 
 struct proc {
     pthread_mutex_t lock;
+    pthread_cond_t changed; /* a child left the map */
     struct child *children;
     uint64_t last_id;
     bool has_thread;
@@ -80,6 +84,16 @@ static void watch_close(struct proc *p, struct watch *w)
     }
 }
 
+static bool is_silent(struct proc *p, const struct child *c)
+{
+    bool silent;
+
+    pthread_mutex_lock(&p->lock);
+    silent = c->silent;
+    pthread_mutex_unlock(&p->lock);
+    return silent;
+}
+
 /* Reads once and reports; false when there was nothing. */
 static bool read_output(struct proc *p, struct watch *w)
 {
@@ -90,8 +104,10 @@ static bool read_output(struct proc *p, struct watch *w)
         return false;
     }
     n = read(w->fd, p->chunk, sizeof(p->chunk));
-    if (n > 0) {
+    if (n > 0 && !is_silent(p, c)) {
         c->cb.output(c->ud, w->kind == WATCH_OUT ? 1 : 2, p->chunk, (size_t)n);
+    }
+    if (n > 0) {
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -129,17 +145,23 @@ static void child_ended(struct proc *p, struct child *c)
     int code;
 
     pthread_mutex_lock(&p->lock);
-    HASH_DEL(p->children, c);
+    c->ended = true;
     pthread_mutex_unlock(&p->lock);
     code = reap(c, &oom);
     for (int i = 0; i < 2; i++) {
         for (int n = 0; n < LAST_READS_MAX && read_output(p, &c->out[i]); n++) {
         }
     }
-    c->cb.exited(c->ud, code, oom && code == -SIGKILL);
+    if (!is_silent(p, c)) {
+        c->cb.exited(c->ud, code, oom && code == -SIGKILL);
+    }
     if (c->has_cgroup) {
         cgroup_remove(&c->cgroup);
     }
+    pthread_mutex_lock(&p->lock);
+    HASH_DEL(p->children, c);
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
     child_free(p, c);
 }
 
@@ -380,7 +402,17 @@ static struct child *proc_find(struct proc *p, const struct fn_host *host, uint6
     struct child *c;
 
     HASH_FIND(hh, p->children, &id, sizeof(id), c);
-    return c && c->host == host ? c : NULL;
+    return c && c->host == host && !c->ended ? c : NULL;
+}
+
+/* Under the lock. */
+static void child_kill(struct child *c)
+{
+    kill(-c->pid, SIGKILL);
+    kill(c->pid, SIGKILL);
+    if (c->has_cgroup) {
+        cgroup_kill(&c->cgroup);
+    }
 }
 
 static int if_kill(const struct fn_host *host, uint64_t id, struct fn_error *reterr)
@@ -393,11 +425,7 @@ static int if_kill(const struct fn_host *host, uint64_t id, struct fn_error *ret
     pthread_mutex_lock(&p->lock);
     c = proc_find(p, host, id);
     if (c) {
-        kill(-c->pid, SIGKILL);
-        kill(c->pid, SIGKILL);
-        if (c->has_cgroup) {
-            cgroup_kill(&c->cgroup);
-        }
+        child_kill(c);
     }
     pthread_mutex_unlock(&p->lock);
     return 0;
@@ -475,6 +503,39 @@ const struct fn_proc_if *proc_if(void)
     return &table;
 }
 
+/* ---- instances that go ----------------------------------------------------------------------- */
+
+/* Under the lock. Whether a child of that instance is left; those that run are killed. */
+static bool kill_of(struct proc *p, const struct fn_host *host, bool silent)
+{
+    struct child *c, *next;
+    bool found = false;
+
+    HASH_ITER(hh, p->children, c, next) {
+        if (c->host != host) {
+            continue;
+        }
+        found = true;
+        c->silent = silent;
+        if (!c->ended) {
+            child_kill(c);
+        }
+    }
+    return found;
+}
+
+void proc_release(void *impl, const struct fn_host *host)
+{
+    struct proc *p = impl;
+    bool silent = !plugin_inst(plugin_of(host));
+
+    pthread_mutex_lock(&p->lock);
+    while (kill_of(p, host, silent)) {
+        pthread_cond_wait(&p->changed, &p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* A node that took a bad moment for a poor machine would run functions without their walls. */
@@ -509,6 +570,7 @@ int proc_create(struct proc **ret, struct fn_error *reterr)
         return r;
     }
     pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
     pthread_mutex_init(&p->mark_lock, NULL);
     for (int i = 0; i < MARKS_MAX; i++) {
         p->marks[i].fd = -1;
@@ -536,10 +598,7 @@ void proc_destroy(struct proc *p)
     }
     HASH_ITER(hh, p->children, c, next) {
         HASH_DEL(p->children, c);
-        kill(c->pid, SIGKILL);
-        if (c->has_cgroup) {
-            cgroup_kill(&c->cgroup);
-        }
+        child_kill(c);
         reap(c, &oom);
         if (c->has_cgroup) {
             cgroup_remove(&c->cgroup);
@@ -553,6 +612,7 @@ void proc_destroy(struct proc *p)
     close(p->stop.fd);
     close(p->epoll_fd);
     pthread_mutex_destroy(&p->mark_lock);
+    pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }

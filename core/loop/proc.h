@@ -19,5 +19,8 @@ void proc_destroy(struct proc *p);
  * plugin_impl(). A child dies with the thread that spawned it (PR_SET_PDEATHSIG), which is what
  * ends functions when a node is killed: spawn from threads that live as long as the node. */
 const struct fn_proc_if *proc_if(void);
+/* For plugin_host_on_release(): kills the children of that instance and waits until the end of each
+ * was told, or, if it is no instance any more, until none can be told. */
+void proc_release(void *impl, const struct fn_host *host);
 
 #endif

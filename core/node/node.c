@@ -93,10 +93,12 @@ int node_offer(struct node *n, struct fn_error *reterr)
         return r;
     }
     plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
-    plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
-    plugin_host_on_release(n->host, "fn.http", false, close_streams);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(n->host, "fn.proc", 1, 1, proc_if(), n->proc);
+    plugin_host_on_release(n->host, "fn.proc", false, proc_release);
+    /* Released behind it: who hears of a child's end may open a stream. */
+    plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
+    plugin_host_on_release(n->host, "fn.http", false, close_streams);
     override_offer(n->host);
     return 0;
 }

@@ -254,7 +254,6 @@ static int run_create(struct plugin *p, bool *ret_lost, struct fn_error *reterr)
         return r;
     }
     p->creating = false;
-    p->inst = c->inst;
     if (c->r < 0) {
         r = create_failed(p, c->r, &c->said, reterr);
     } else if (c->r > 0 || !c->inst) {
@@ -262,6 +261,8 @@ static int run_create(struct plugin *p, bool *ret_lost, struct fn_error *reterr)
                     "PLG917 %s: %s/%s: create() returned %d and %s; expected 0 and an instance",
                     p->name, p->factory->kind, p->factory->name, c->r,
                     c->inst ? "an instance" : "no instance");
+    } else {
+        p->inst = c->inst;
     }
     free(c);
     return r;
@@ -359,6 +360,7 @@ void plugin_destroy(struct plugin *p)
     plugin_enter(&crumb, p, PLUGIN_INIT, "destroy");
     p->factory->destroy(p->inst);
     plugin_leave(&crumb);
+    p->inst = NULL;
     __atomic_fetch_sub(&p->owner->n_instances, 1, __ATOMIC_RELAXED);
     instance_release(p);
 }

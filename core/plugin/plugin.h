@@ -41,8 +41,10 @@ struct plugin *plugin_of(const struct fn_host *host);
 
 /* [init] Called with the host table of an instance when it is destroyed, before its destroy() and
  * again behind it, and when its create() failed, so that what an implementation holds for it
- * (streams, say) is let go. `iface` must have been offered. on_loop: it is called as the loop, also
- * where an instance ends beside it; else in any context that plugin_destroy() may have. */
+ * (streams, say) is let go. As long as there is an instance, plugin_inst(), it may be told how that
+ * ended, until release() returns. `iface` must have been offered. on_loop: it is called as the
+ * loop, also where an instance ends beside it; else in any context that plugin_destroy() may
+ * have. */
 void plugin_host_on_release(struct plugin_host *h, const char *iface, bool on_loop,
                             void (*release)(void *impl, const struct fn_host *host));
 
@@ -168,7 +170,7 @@ bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,
 const char *plugin_name(const struct plugin *p);
 const char *plugin_version(const struct plugin *p); /* of its file */
 const struct fn_factory *plugin_factory(const struct plugin *p);
-void *plugin_inst(const struct plugin *p);
+void *plugin_inst(const struct plugin *p); /* NULL: before create(), and behind destroy() */
 /* The checked copy of the ops table: every required slot is there, optional ones may be NULL. */
 const void *plugin_ops(const struct plugin *p);
 

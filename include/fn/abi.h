@@ -208,8 +208,9 @@ struct fn_factory {
      * the streams that it opened, the host takes back timers and metrics. */
     int (*create)(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr);
-    /* [init] NULL is accepted. No other method runs or comes after, timers are off; streams and
-     * children that are left are ended here. */
+    /* [init] NULL is accepted. No other method runs or comes after, timers are off; streams that
+     * are left are closed here. Children of fn.proc are killed before it, and exited() of each of
+     * them has returned. */
     void (*destroy)(void *inst);
 };
 

@@ -224,7 +224,8 @@ struct fn_proc_spec {
 struct fn_proc_cb {
     struct fn_hdr hdr; /* magic 0 */
     void (*output)(void *ud, uint32_t fd, const void *data, size_t len); /* fd 1 or 2; borrowed */
-    /* exactly once; code as fn_exec_result.exit_code; oom is 1 when the memory limit killed it */
+    /* exactly once, before destroy() of the instance is called; code as fn_exec_result.exit_code;
+     * oom is 1 when the memory limit killed it */
     void (*exited)(void *ud, int32_t code, uint32_t oom);
 };
 

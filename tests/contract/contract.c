@@ -638,8 +638,10 @@ void instance_destroy(struct instance *in)
         release(in);
         return;
     }
-    /* As a host does it: its timers are off before destroy() frees what they point at. */
+    /* As a host does it: its timers are off and its children have ended before destroy() frees what
+     * both point at. */
     tables_release(in);
+    outside_end(in);
     enter(in, INIT, "destroy");
     subject.factory->destroy(in->inst);
     leave();

@@ -692,6 +692,20 @@ uint32_t outside_left(const struct instance *in)
     return n;
 }
 
+void outside_end(struct instance *in)
+{
+    for (size_t i = 0; i < STREAMS_MAX; i++) {
+        struct process was = processes[i];
+
+        if (was.id && was.in == in) {
+            processes[i].id = 0;
+            enter(in, NOWHERE, "process exited");
+            was.cb.exited(was.ud, -9, 0);
+            leave();
+        }
+    }
+}
+
 /* What an instance that is gone left open is forgotten. */
 void outside_forget(struct instance *in)
 {

@@ -59,6 +59,7 @@ void outside_mode(enum outside_mode mode);
 void outside_pump(void);
 /* Streams and processes of an instance that neither it nor the world has ended. */
 uint32_t outside_left(const struct instance *in);
+void outside_end(struct instance *in); /* it goes: its processes end, and it is told so */
 void outside_forget(struct instance *in); /* it is gone: its calls, streams, processes too */
 uint32_t outside_open_answers(void);      /* http answers and exec results not released yet */
 uint32_t outside_open_streams(void);

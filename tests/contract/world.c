@@ -122,6 +122,7 @@ void world_open(struct plugin_host *host, struct env *env)
     plugin_host_on_release(host, "fn.http", false, close_streams);
     plugin_host_offer(host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(host, "fn.proc", 1, 1, proc_if(), proc);
+    plugin_host_on_release(host, "fn.proc", false, proc_release);
     plugin_host_offer(host, "fn.driver", FN_DRIVER_MAJOR, FN_DRIVER_MINOR, &driver_if, NULL);
 }
 

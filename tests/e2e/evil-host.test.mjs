@@ -1,7 +1,7 @@
 // Plugins that would keep the node from serving, from ending, or from saying why it ended (E28).
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
@@ -20,6 +20,14 @@ async function lbWith(name, more = {}) {
   started.push(lb)
   return lb
 }
+
+// Names of its programs.
+const children = (pid) => readdirSync('/proc').filter((p) => /^\d/.test(p)).flatMap((p) => {
+  try {
+    const [, name, parent] = /\((.*)\) . (\d+)/.exec(readFileSync(`/proc/${p}/stat`, 'utf8'))
+    return Number(parent) === pid ? [name] : []
+  } catch { return [] } // it has ended meanwhile
+})
 
 const evil = (lb) => invoke(lb, fnId('evil')).catch((e) => ({ status: 0, text: e.message }))
 const hello = (lb) => invoke(lb, fnId('hello'))
@@ -78,6 +86,24 @@ describe('the node ends when it is told to', () => {
     assert.equal(await lb.metric('fn_plugin_end_stuck'), 1)
     assert.equal((await lb.metrics()).get('fn_node_degraded{reason="plugin-end"}'), 1)
     assert.equal((await lb.stop()).code, 0)
+  })
+})
+
+// See e30_callbacks.c: it has a child that sleeps.
+describe('children and streams of an instance', () => {
+  const callbacks = (name) => lbWith(name, { placer: '{ use: naive }', plugins: `watchdog: 100ms\nlisteners: [ { use: e30, file: ${so(name)} } ]\n` })
+
+  it('a child that is left at a reload ends before its instance is freed, which is told', async () => {
+    const lb = await callbacks('e30_frees')
+    assert.equal((await evil(lb)).status, 200)
+    await until('the child', () => children(lb.pid).includes('sleep'))
+    const file = path.join(lb.dir, 'fn.yaml')
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/listeners: .*\n/, '\n'))
+    lb.signal('SIGHUP')
+    await until('its end', () => /its child has ended" plugin=e30 kind=listener/.test(lb.log))
+    assert.ok(!children(lb.pid).includes('sleep'))
+    assert.equal((await hello(lb)).status, 200)
+    assert.deepEqual(await lb.stop(), { code: 0, signal: null })
   })
 })
 

@@ -36,9 +36,25 @@ void *plugin_impl(const struct fn_host *h, const char *iface)
     return h->priv;
 }
 
+/* The instance behind it, if there is one. */
+static void *instance;
+
+struct plugin *plugin_of(const struct fn_host *h)
+{
+    ck_assert_ptr_eq(h, &host);
+    return NULL;
+}
+
+void *plugin_inst(const struct plugin *p)
+{
+    (void)p;
+    return instance;
+}
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    int64_t exit_takes_ms;
     char out[3][65536];
     size_t len[3];
     uint64_t bytes;
@@ -64,6 +80,7 @@ static void on_output(void *ud, uint32_t fd, const void *data, size_t len)
 static void on_exited(void *ud, int32_t code, uint32_t oom)
 {
     (void)ud;
+    usleep((useconds_t)(1000 * seen.exit_takes_ms));
     pthread_mutex_lock(&seen.lock);
     seen.exits++;
     seen.code = code;
@@ -92,6 +109,7 @@ static void setup(void)
     ck_assert_int_eq(proc_create(&proc, NULL), 0);
     table = proc_if();
     host.priv = proc;
+    instance = &host;
 }
 
 static void teardown(void)
@@ -224,6 +242,29 @@ START_TEST(a_killed_group_leaves_nobody)
     ck_assert_int_eq(table->kill(&host, id, NULL), 0); /* a stale id is harmless */
     ck_assert_int_eq(table->freeze(&host, id, 1, NULL), FN_E_NOT_FOUND);
     ck_assert(pid > 1);
+}
+END_TEST
+
+/* Its destroy() frees what the callbacks point at. */
+START_TEST(an_instance_that_goes_has_heard_of_all_its_children)
+{
+    uint64_t id;
+    int told;
+
+    seen.exit_takes_ms = 100;
+    ck_assert_int_eq(spawn("exit 0", SPEC(), &id), 0); /* by itself, and it may have been told */
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(spawn("sleep 100 & echo x; wait", SPEC(), &id), 0);
+    }
+    ck_assert(wait_output("x"));
+    instance = _i == 0 ? &host : NULL; /* its create() failed, or its destroy() was */
+    proc_release(proc, &host);
+    told = exits();
+    ck_assert(_i == 0 ? told == 4 : told <= 1);
+    ck_assert_int_eq(table->freeze(&host, id, 1, NULL), FN_E_NOT_FOUND);
+    usleep(300000);
+    ck_assert_int_eq(exits(), told);
+    proc_release(proc, &host); /* there are none */
 }
 END_TEST
 
@@ -545,6 +586,7 @@ int main(void)
     tcase_add_test(t, output_comes_before_the_end);
     tcase_add_test(t, a_signal_is_a_negative_code);
     tcase_add_test(t, a_killed_group_leaves_nobody);
+    tcase_add_loop_test(t, an_instance_that_goes_has_heard_of_all_its_children, 0, 2);
     tcase_add_test(t, a_frozen_child_does_nothing_and_can_be_killed);
     tcase_add_test(t, memory_beyond_the_limit_is_reported);
     tcase_add_test(t, a_kill_is_not_taken_for_a_lack_of_memory);

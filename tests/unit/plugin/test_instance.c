@@ -36,6 +36,17 @@ static struct plugin *make(const char *sample, const char *name, struct fn_error
     return ret;
 }
 
+static char releases[8]; /* of "one" and of what failed: whether there was an instance */
+
+static void on_release(void *impl, const struct fn_host *host)
+{
+    size_t n = strlen(releases);
+
+    ck_assert_str_eq(impl, "the impl");
+    ck_assert_uint_lt(n, sizeof(releases) - 1);
+    releases[n] = plugin_inst(plugin_of(host)) ? 'y' : 'n';
+}
+
 static void setup(void)
 {
     struct fn_error e = ERR_INIT;
@@ -97,6 +108,20 @@ START_TEST(create_refused)
     h = plugin_host_create(&fake->env);
     expect_create(cases[_i].sample, cases[_i].code, cases[_i].text);
     ck_assert_uint_eq(fake->timers.n, 0); /* what it took was released */
+}
+END_TEST
+
+START_TEST(releases_know_whether_there_is_an_instance)
+{
+    struct fn_error e = ERR_INIT;
+
+    plugin_host_on_release(h, "fn.wake", false, on_release);
+    plugin_host_again(h); /* the sample has the factory of the one that there is */
+    ck_assert_ptr_null(make("create-fails", "two", &e));
+    ck_assert_str_eq(releases, "n");
+    plugin_destroy(p);
+    ck_assert_str_eq(releases, "nyn");
+    p = NULL;
 }
 END_TEST
 
@@ -559,6 +584,7 @@ TCase *instance_tests(void)
 
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, create_refused, 0, 5);
+    tcase_add_test(t, releases_know_whether_there_is_an_instance);
     tcase_add_test(t, create_floods);
     tcase_add_test(t, tables_are_whole);
     tcase_add_test(t, only_listed_interfaces);
