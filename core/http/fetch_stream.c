@@ -13,6 +13,7 @@
 #include <base/arena.h>
 #include <base/table.h>
 #include <loop/thread.h>
+#include <plugin/plugin.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,13 +90,16 @@ static bool is_closing(struct stream *s)
 static size_t fetch_stream_on_data(char *data, size_t one, size_t n, void *ud)
 {
     struct stream *s = ud;
+    struct plugin_crumb crumb;
     long status = 0;
 
     if (is_closing(s)) {
         return 0;
     }
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+    plugin_enter(&crumb, plugin_of(s->host), PLUGIN_WORKER, "stream callback");
     s->cb.data(s->ud, (uint32_t)status, data, one * n);
+    plugin_leave(&crumb);
     return one * n;
 }
 
@@ -103,6 +107,7 @@ static size_t fetch_stream_on_data(char *data, size_t one, size_t n, void *ud)
 static void stream_end(struct stream *s, const struct fn_error *err)
 {
     struct fetch_streams *all = s->all;
+    struct plugin_crumb crumb;
     long status = 0;
 
     if (s->easy) {
@@ -111,7 +116,9 @@ static void stream_end(struct stream *s, const struct fn_error *err)
     }
     TAILQ_REMOVE(&all->running, s, run_link);
     if (!is_closing(s)) {
+        plugin_enter(&crumb, plugin_of(s->host), PLUGIN_WORKER, "stream callback");
         s->cb.end(s->ud, (uint32_t)status, err);
+        plugin_leave(&crumb);
     }
     pthread_mutex_lock(&all->lock);
     HASH_DEL(all->map, s);

@@ -98,6 +98,7 @@ static bool is_silent(struct proc *p, const struct child *c)
 static bool read_output(struct proc *p, struct watch *w)
 {
     struct child *c = w->child;
+    struct plugin_crumb crumb;
     ssize_t n;
 
     if (w->fd < 0) {
@@ -105,7 +106,9 @@ static bool read_output(struct proc *p, struct watch *w)
     }
     n = read(w->fd, p->chunk, sizeof(p->chunk));
     if (n > 0 && !is_silent(p, c)) {
+        plugin_enter(&crumb, plugin_of(c->host), PLUGIN_WORKER, "process callback");
         c->cb.output(c->ud, w->kind == WATCH_OUT ? 1 : 2, p->chunk, (size_t)n);
+        plugin_leave(&crumb);
     }
     if (n > 0) {
         return true;
@@ -141,6 +144,7 @@ static int reap(struct child *c, bool *ret_oom)
 
 static void child_ended(struct proc *p, struct child *c)
 {
+    struct plugin_crumb crumb;
     bool oom = false;
     int code;
 
@@ -153,7 +157,9 @@ static void child_ended(struct proc *p, struct child *c)
         }
     }
     if (!is_silent(p, c)) {
+        plugin_enter(&crumb, plugin_of(c->host), PLUGIN_WORKER, "process callback");
         c->cb.exited(c->ud, code, oom && code == -SIGKILL);
+        plugin_leave(&crumb);
     }
     if (c->has_cgroup) {
         cgroup_remove(&c->cgroup);

@@ -278,7 +278,7 @@ struct plugin_host {
 /* What one method of an instance took. Ticks in a histogram with four buckets per doubling, turned
  * into seconds when somebody reads it. */
 #define PLUGIN_BUCKETS     192
-#define PLUGIN_METHODS_MAX 10 /* driver has most; the last one takes what finds no place */
+#define PLUGIN_METHODS_MAX 14 /* driver has most; the last one takes what finds no place */
 
 struct plugin_method {
     const char *name; /* literal; compared by address, set once */

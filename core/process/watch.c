@@ -22,6 +22,7 @@ struct watch {
     struct watchdog *dog;
     struct turns *turns;
     bool end_stuck; /* told */
+    bool callback_stuck[2]; /* told; by shared_threads[] */
     uint64_t memory_allowed; /* bytes; atomic */
     struct plugin_audit *audit; /* NULL = off */
     struct env_timer audit_timer;
@@ -106,14 +107,39 @@ static void on_lost(void *ud, const char *owner, int64_t for_ns)
               known ? b.method : NULL, "for_ms", log_num(for_ns / ENV_MS));
 }
 
+/* By the methods that run on them. One that does not return holds up those of all plugins. */
+static const char *const shared_threads[] = { "process callback", "stream callback" };
+
+static bool look_at_callbacks(struct watch *w)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < sizeof(shared_threads) / sizeof(shared_threads[0]); i++) {
+        struct plugin_busy b;
+        bool stuck = plugin_host_away(w->config.host, NULL, shared_threads[i], &b) &&
+                     b.for_ns >= LOST_GRACE_NS;
+
+        if (stuck && !w->callback_stuck[i]) {
+            log_error("a callback of a plugin has not returned; those of other plugins wait for "
+                      "it, and the ends of their processes or streams with them",
+                      "plugin", b.name, "kind", b.kind, "method", b.method, "for_ms",
+                      log_num(b.for_ns / ENV_MS));
+        }
+        w->callback_stuck[i] = stuck;
+        any = any || stuck;
+    }
+    return any;
+}
+
 static void look_at_lanes(struct watch *w)
 {
+    bool stuck = look_at_callbacks(w);
     uint32_t lost;
 
     loop_look_for_lost(w->config.loop, LOST_GRACE_NS, on_lost, w);
     lost = loop_lost(w->config.loop);
     metric_set(lost_threads(), lost);
-    plugin_degraded(DEGRADED_WORKER_LOST, lost > 0);
+    plugin_degraded(DEGRADED_WORKER_LOST, lost > 0 || stuck);
 }
 
 /* An instance that a reload took away, and that does not go. */

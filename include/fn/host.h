@@ -219,8 +219,8 @@ struct fn_proc_spec {
     uint64_t cpu_shares;     /* since 1.1: weight against others, 2 to 262144; 0 = none; cgroup only */
 };
 
-/* Both run on a thread of the host's own, one at a time per instance, never inside the loop; they
- * may call what is marked [any]. */
+/* Both run on one thread of the host's for all instances, which must not wait, and never inside the
+ * loop; they may call what is marked [any]. */
 struct fn_proc_cb {
     struct fn_hdr hdr; /* magic 0 */
     void (*output)(void *ud, uint32_t fd, const void *data, size_t len); /* fd 1 or 2; borrowed */

@@ -105,6 +105,30 @@ describe('children and streams of an instance', () => {
     assert.equal((await hello(lb)).status, 200)
     assert.deepEqual(await lb.stop(), { code: 0, signal: null })
   })
+
+  it('a callback that does not return names its plugin', async () => {
+    const lb = await callbacks('e30_hangs')
+    assert.equal((await evil(lb)).status, 200)
+    await until('the line', () => /a callback of a plugin has not returned.*plugin=e30 kind=listener method="process callback"/.test(lb.log), 20_000)
+    assert.equal((await hello(lb)).status, 200)
+    assert.equal((await lb.metrics()).get('fn_node_degraded{reason="worker-lost"}'), 1)
+    await lb.kill() // it would wait for its thread
+  })
+
+  if (!sanitized) {
+    it('a crash in a callback, and in uid() of a driver, names its plugin', async () => {
+      const lb = await callbacks('e30_crashes')
+      await evil(lb)
+      assert.equal((await lb.ended).signal, 'SIGSEGV')
+      assert.match(lb.log, /fnd crashed: SIGSEGV in plugin e30, process callback\(\)/)
+      const mine = await startRunner({ driver: `driver:\n  - { use: process, root: ${path.join(build, 'functions')} }\n  - { use: e30, file: ${so('e30_uid')} }` })
+      started.push(mine)
+      const other = await lbWith('e28_waits', { addresses: [mine.address], lb: 'placement_timeout: 1s', placer: '{ use: naive }' })
+      await hello(other)
+      assert.equal((await mine.ended).signal, 'SIGSEGV')
+      assert.match(mine.log, /fnd crashed: SIGSEGV in plugin e30, uid\(\)/)
+    })
+  }
 })
 
 describe('no end without a word', () => {

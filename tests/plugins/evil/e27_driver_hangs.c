@@ -1,5 +1,8 @@
-/* E27: driver "process", but start() of a function with HANG in its configuration never returns. */
+/* E27: driver "process", but start() of a function with HANG in its configuration never returns.
+ * E30, UID_CRASHES: uid() crashes. */
+#ifndef EVIL_NAME
 #define EVIL_NAME "e27"
+#endif
 #include "factory.h"
 
 #include <fn/driver.h>
@@ -92,7 +95,11 @@ static int probe(void *inst, struct fn_op *op, char *ret_version, size_t cap, st
 static uint32_t uid(void *inst, void *ctr)
 {
     const struct evil *v = inst;
+#ifdef UID_CRASHES
+    volatile int *volatile nowhere = NULL;
 
+    *nowhere = 1;
+#endif
     return v->ops->uid(v->inner, ctr);
 }
 

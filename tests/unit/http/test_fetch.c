@@ -2,6 +2,7 @@
  * The server answers each connection's requests with what the script says, byte for byte. */
 #include <http/fetch_int.h>
 #include <loop/loop.h>
+#include <plugin/plugin.h>
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -422,6 +423,35 @@ static struct {
     bool reopen;
 } seen = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
+static _Thread_local bool attributed; /* it is known whose callback runs */
+
+void *plugin_impl(const struct fn_host *host, const char *iface)
+{
+    (void)host;
+    (void)iface;
+    return NULL;
+}
+
+struct plugin *plugin_of(const struct fn_host *host)
+{
+    (void)host;
+    return NULL;
+}
+
+void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
+                  const char *method)
+{
+    (void)c;
+    (void)p;
+    attributed = context == PLUGIN_WORKER && strcmp(method, "stream callback") == 0;
+}
+
+void plugin_leave(struct plugin_crumb *c)
+{
+    (void)c;
+    attributed = false;
+}
+
 static const struct fn_http_stream_cb stream_cb;
 static struct fn_host host_a, host_b;
 
@@ -442,6 +472,7 @@ static int open_stream(const struct fn_host *host, uint32_t timeout_ms, uint64_t
 static void on_data(void *ud, uint32_t status, const void *data, size_t len)
 {
     (void)ud;
+    ck_assert(attributed);
     pthread_mutex_lock(&seen.lock);
     ck_assert_uint_lt(strlen(seen.text) + len, sizeof(seen.text));
     strncat(seen.text, data, len);
@@ -455,6 +486,7 @@ static void on_end(void *ud, uint32_t status, const struct fn_error *e)
     bool reopen;
 
     (void)ud;
+    ck_assert(attributed);
     pthread_mutex_lock(&seen.lock);
     seen.ends++;
     seen.status = status;

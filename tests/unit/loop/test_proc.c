@@ -51,6 +51,22 @@ void *plugin_inst(const struct plugin *p)
     return instance;
 }
 
+static _Thread_local bool attributed; /* it is known whose callback runs */
+
+void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
+                  const char *method)
+{
+    (void)c;
+    (void)p;
+    attributed = context == PLUGIN_WORKER && strcmp(method, "process callback") == 0;
+}
+
+void plugin_leave(struct plugin_crumb *c)
+{
+    (void)c;
+    attributed = false;
+}
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -66,6 +82,7 @@ static struct {
 static void on_output(void *ud, uint32_t fd, const void *data, size_t len)
 {
     (void)ud;
+    ck_assert(attributed);
     pthread_mutex_lock(&seen.lock);
     seen.bytes += len;
     if (len > sizeof(seen.out[0]) - 1 - seen.len[fd]) {
@@ -80,6 +97,7 @@ static void on_output(void *ud, uint32_t fd, const void *data, size_t len)
 static void on_exited(void *ud, int32_t code, uint32_t oom)
 {
     (void)ud;
+    ck_assert(attributed);
     usleep((useconds_t)(1000 * seen.exit_takes_ms));
     pthread_mutex_lock(&seen.lock);
     seen.exits++;
