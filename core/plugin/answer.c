@@ -1,4 +1,5 @@
-/* One rule for all: a wrong number is refused, a wrong text left out, and the plugin is named. */
+/* One rule for all: a wrong number is refused, a wrong text left out, and the plugin is named. The
+ * weight of a runner only says how much: the nearest right one counts, the runner is not lost. */
 #include <plugin/answer.h>
 
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #define STATUS_MIN       300 /* of a failure: a redirection may be one */
 #define STATUS_MAX       599
 #define LINE_ID_MAX      255 /* fn/operator.h */
+#define WEIGHT_MAX       65535u /* of a runner, fn/placer.h */
 
 static void bad(struct plugin *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -208,6 +210,10 @@ int plugin_answer_runner(struct plugin *p, const struct fn_runner *said, uint32_
     if (ret->flags & ~FN_RUNNER_DRAINING) {
         bad(p, "fn.snap.add: unknown bits in flags");
         return FN_E_INVALID;
+    }
+    if (ret->weight < 1 || ret->weight > WEIGHT_MAX) {
+        bad(p, "fn.snap.add: weight, got %u; expected 1 to %u", ret->weight, WEIGHT_MAX);
+        ret->weight = ret->weight < 1 ? 1 : WEIGHT_MAX;
     }
     ret->labels = labels_or_none(p, "fn.snap.add", ret->labels);
     return 0;

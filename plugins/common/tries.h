@@ -76,7 +76,7 @@ static inline int tries_may(const struct tries *t, const struct fn_snapshot *sna
 
 static inline uint64_t runner_weight(const struct fn_runner *r)
 {
-    return r->weight ? r->weight : 1; /* 0 comes from pools that know no weights */
+    return r->weight ? r->weight : 1; /* older hosts pass on the 0 of a pool */
 }
 
 /* 1 when `a` is the less loaded one: calls, with the one to come, per unit of weight. */

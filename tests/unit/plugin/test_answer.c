@@ -185,6 +185,16 @@ START_TEST(runners)
     ck_assert_int_eq(plugin_answer_runner(&p, &r, sizeof(r), &copy), FN_E_INVALID);
     told("fn.snap.add: unknown bits in flags");
     r.flags = 0;
+    for (int i = 0; i < 3; i++) { /* what a placer may divide by, or multiply */
+        r.weight = (const uint32_t[]){ 0, 65536, UINT32_MAX }[i];
+        ck_assert_int_eq(plugin_answer_runner(&p, &r, sizeof(r), &copy), 0);
+        ck_assert_uint_eq(copy.weight, i == 0 ? 1 : 65535);
+        told((const char *const[]){
+            "fn.snap.add: weight, got 0; expected 1 to 65535",
+            "fn.snap.add: weight, got 65536; expected 1 to 65535",
+            "fn.snap.add: weight, got 4294967295; expected 1 to 65535" }[i]);
+    }
+    r.weight = 65535;
     memset(large, 'x', sizeof(large) - 1);
     large[sizeof(large) - 1] = '\0';
     for (int i = 0; i < 4; i++) {
