@@ -311,7 +311,8 @@ static void on_stuck(struct env_timer *t)
 
     g->stuck = true;
     metric_add(stuck_metric(), 1);
-    log_warn("a replaced generation is still in use; its plugins stay until its last call ends",
+    log_warn("a replaced generation is still in use; its plugins stay until its last call ends and "
+             "its pool stops",
              "generation", log_num((int64_t)g->number), "from", g->loaded_at, "calls",
              log_num(g->chain.refs), "replaced_s",
              log_num((env_now_ns(g->node->env) - g->replaced_ns) / ENV_S));

@@ -245,7 +245,8 @@ static const char *obstacle(const struct reload *r, char *text, size_t cap)
     }
     if (generations_alive(n) >= GENERATIONS_MAX) {
         snprintf(text, cap,
-                 "busy, %u generations are still in use by calls that began with them; at most %u",
+                 "busy, %u generations are still in use by calls that began with them, or their "
+                 "plugins do not end; at most %u",
                  generations_alive(n), GENERATIONS_MAX);
         return text;
     }

@@ -65,9 +65,11 @@ struct source {
     const struct fn_pool_ops *ops;
     uint64_t seq; /* counts pools; names the one that published a list */
     bool stopped; /* its stop() is done */
+    bool over;    /* and that was told; kept until its pool is forgotten, which may say it twice */
     void (*gone)(void *ud);
     void *ud;
     struct env_task task;
+    struct env_timer stop_timer; /* when stop() should be done */
     LIST_ENTRY(source) link_leaving;
 };
 

@@ -1,6 +1,6 @@
 /* Sources: one pool in use, from its start until its stop() is done.
  *
- *   starting ──start() == 0──▶ current ──another one is current──▶ stopping ──done()──▶ gone
+ *   starting ──start() == 0──▶ current ──another one is current──▶ stopping ──done()──▶ over
  *      └──start() failed──▶ forgotten: what it published is dropped, the running one stays
  *
  * What a pool publishes before its start() returned is held back and taken when it is the current
@@ -10,10 +10,12 @@
 #include <place/place_int.h>
 
 #include <base/log.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define HELD_MAX 512u /* lists and failures that pools told which are not started */
+#define STOP_S   5    /* after which a pool that stops is named */
 
 /* ---- lists that came too early --------------------------------------------------------------- */
 
@@ -104,11 +106,23 @@ int source_hold(struct place *p, struct fn_snap_builder *given)
 
 /* ---- the end of a source --------------------------------------------------------------------- */
 
+static bool all_stopped(const struct place *p)
+{
+    const struct source *s;
+
+    LIST_FOREACH(s, &p->sources_leaving, link_leaving) {
+        if (!s->over) {
+            return false;
+        }
+    }
+    return !p->source || p->source->stopped;
+}
+
 static void tell_stopped(struct place *p)
 {
     void (*stopped)(void *) = p->stopped;
 
-    if (stopped && (!p->source || p->source->stopped) && LIST_EMPTY(&p->sources_leaving)) {
+    if (stopped && all_stopped(p)) {
         p->stopped = NULL;
         stopped(p->stopped_ud);
     }
@@ -120,11 +134,10 @@ static void on_stopped_task(struct env_task *t)
     struct place *p = s->place;
 
     if (s != p->source) {
-        LIST_REMOVE(s, link_leaving);
+        s->over = true;
         if (s->gone) {
             s->gone(s->ud);
         }
-        free(s);
     }
     tell_stopped(p);
 }
@@ -133,19 +146,41 @@ static void pool_on_stopped(void *ud)
 {
     struct source *s = ud;
 
-    if (!s->stopped) { /* a pool that tells it twice */
-        s->stopped = true;
-        env_defer(s->place->deps.env, &s->task);
+    if (s->stopped) {
+        plugin_bad_answer(s->pool, "stop: done() was called more than once");
+        return;
     }
+    s->stopped = true;
+    env_timer_clear(s->place->deps.env, &s->stop_timer);
+    env_defer(s->place->deps.env, &s->task);
+}
+
+static void on_stop_overdue(struct env_timer *t)
+{
+    const struct source *s = container_of(t, struct source, stop_timer);
+    char what[PLUGIN_ANSWER_WHAT_MAX];
+
+    snprintf(what, sizeof(what),
+             "stop: done() was not called within %d s; the pool stays until it is", STOP_S);
+    plugin_bad_answer(s->pool, what);
 }
 
 static void source_stop(struct source *s)
 {
+    struct env *env = s->place->deps.env;
     struct plugin_crumb crumb;
 
+    env_timer_set(env, &s->stop_timer, env_now_ns(env) + STOP_S * ENV_S);
     plugin_enter(&crumb, s->pool, PLUGIN_LOOP, "stop");
     s->ops->stop(plugin_inst(s->pool), pool_on_stopped, s);
     plugin_leave(&crumb);
+}
+
+static void source_free(struct source *s)
+{
+    env_undefer(s->place->deps.env, &s->task);
+    env_timer_clear(s->place->deps.env, &s->stop_timer);
+    free(s);
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -196,6 +231,7 @@ static int source_begin(struct place *p, struct plugin *pool, struct source **re
         .place = p, .pool = pool, .ops = plugin_ops(pool), .seq = ++p->source_seq
     };
     s->task.cb = on_stopped_task;
+    s->stop_timer.cb = on_stop_overdue;
     PLUGIN_ASK(r, pool, PLUGIN_LOOP, "start", 0, reterr, s->ops->start(plugin_inst(pool), reterr));
     if (r < 0) {
         drop_held(p, pool);
@@ -250,7 +286,16 @@ int place_switch_pool(struct place *p, struct plugin *pool, void (*gone)(void *u
 
 void place_forget_pool(struct place *p, const struct plugin *pool)
 {
+    struct source *s;
+
     drop_held(p, pool);
+    LIST_FOREACH(s, &p->sources_leaving, link_leaving) {
+        if (s->pool == pool) {
+            LIST_REMOVE(s, link_leaving);
+            source_free(s);
+            return;
+        }
+    }
 }
 
 void place_stop(struct place *p, void (*done)(void *ud), void *ud)
@@ -275,16 +320,14 @@ void sources_finish(struct place *p)
     env_timer_clear(p->deps.env, &p->grace_timer);
     drop_held(p, NULL);
     while ((s = LIST_FIRST(&p->sources_leaving))) {
-        env_undefer(p->deps.env, &s->task);
         LIST_REMOVE(s, link_leaving);
-        if (s->gone) {
+        if (s->gone && !s->over) {
             s->gone(s->ud);
         }
-        free(s);
+        source_free(s);
     }
     if (p->source) {
-        env_undefer(p->deps.env, &p->source->task);
-        free(p->source);
+        source_free(p->source);
         p->source = NULL;
     }
 }

@@ -311,12 +311,22 @@ START_TEST(what_the_old_pool_publishes_is_refused)
     ck_assert_int_eq(publish(&first_pool, "default", LIST("r1:1", "r2:1")), FN_E_PRECONDITION);
     ck_assert_int_eq((snap->fail)(&first_pool.plugin.host, "default", NULL), FN_E_PRECONDITION);
     ck_assert_uint_eq(runners(), 1);
-    fake_env_advance(env, 5 * ENV_S);
+    fake_env_advance(env, 4 * ENV_S);
+    ck_assert_uint_eq(first_pool.plugin.bad_answers, 0);
+    fake_env_advance(env, 2 * ENV_S);
+    ck_assert_uint_eq(first_pool.plugin.bad_answers, 1); /* it should be done */
     ck_assert(first_pool.alive);
     first_pool.done(first_pool.done_ud);
     first_pool.done(first_pool.done_ud); /* one time too often */
+    ck_assert_uint_eq(first_pool.plugin.bad_answers, 2);
     fake_env_settle(env);
     ck_assert_int_eq(first_pool.goings, 1);
+    first_pool.done(first_pool.done_ud); /* a call may still hold its instance */
+    fake_env_settle(env);
+    ck_assert_uint_eq(first_pool.plugin.bad_answers, 3);
+    ck_assert_int_eq(first_pool.goings, 1);
+    ck_assert_int_eq(publish(&first_pool, "default", LIST("r1:1")), FN_E_PRECONDITION);
+    place_forget_pool(place, &first_pool.plugin);
 }
 END_TEST
 
