@@ -7,12 +7,18 @@
 
 #include <stdlib.h>
 
+static const char *message_of(const json_t *root)
+{
+    const char *message = engine_text(root, "message");
+
+    return *message ? message : "no reason given";
+}
+
 void api_message(const char *body, size_t len, char *ret, size_t cap)
 {
     json_t *root = json_loadb(body ? body : "", len, 0, NULL);
-    const char *message = engine_text(root, "message");
 
-    snprintf(ret, cap, "%s", *message ? message : "no reason given");
+    snprintf(ret, cap, "%s", message_of(root));
     json_decref(root);
 }
 
@@ -23,9 +29,32 @@ static int disk_full(const char *what, const char *message, struct fn_error *ret
     return fail_retry(reterr, FN_E_EXHAUSTED);
 }
 
+/* Whether a whole message, not a cut one, ends with it, or with what parts of an engine put behind
+ * it. Before its end stands what others name, such as the folder that an image begins in. */
 static bool is_disk_full(const char *message)
 {
-    return strstr(message, "no space left on device") != NULL;
+    static const char *const ends[] = { "", ": unknown", " exit status 1", "): exit status 1" };
+    static const char phrase[] = "no space left on device";
+    const char *at = message;
+
+    while ((at = strstr(at, phrase))) {
+        at += sizeof(phrase) - 1;
+        for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+            if (strcmp(at, ends[i]) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool tells_disk_full(const char *body, size_t len)
+{
+    json_t *root = json_loadb(body ? body : "", len, 0, NULL);
+    bool yes = is_disk_full(message_of(root));
+
+    json_decref(root);
+    return yes;
 }
 
 /* The runner made it: the engine is in another mount namespace, or the container is of the past. */
@@ -61,7 +90,7 @@ int api_failure(const char *what, uint32_t status, const char *body, size_t len,
     if (strstr(message, "failed to initialize logging driver")) {
         return fail_user(reterr, FN_E_INVALID, 500, "Syslog Unavailable");
     }
-    if (is_disk_full(message)) {
+    if (tells_disk_full(body, len)) {
         return disk_full(what, message, reterr);
     }
     fail_platform(reterr, FN_E_UNAVAILABLE, "%s: engine error %u: %s", what, status, message);
@@ -313,6 +342,34 @@ static void shorten_digests(char *text)
     }
 }
 
+/* "write /var/lib/docker/x: ..." */
+static bool begins_as_system_call(const char *why)
+{
+    size_t word = strspn(why, "abcdefghijklmnopqrstuvwxyz_");
+
+    return word > 0 && strncmp(why + word, " /", 2) == 0;
+}
+
+/* The engine's own words of its disk. What a registry says, which may be a tenant's, engines pass
+ * on behind other beginnings ("unknown: ..."); it must not end everybody's pulls. */
+static bool is_no_room(const char *why)
+{
+    static const char of_list[] = "copying system image from manifest list: ";
+    static const char *const begins[] = {
+        "failed to register layer: ", "failed to extract layer ",
+        "failed to prepare extraction snapshot ", "failed to copy: failed to send write: ",
+        "writing blob: storing blob to file ", "writing blob: adding layer with blob ",
+    };
+    bool own;
+
+    why += strncmp(why, of_list, sizeof(of_list) - 1) == 0 ? sizeof(of_list) - 1 : 0;
+    own = begins_as_system_call(why);
+    for (size_t i = 0; !own && i < sizeof(begins) / sizeof(begins[0]); i++) {
+        own = strncmp(why, begins[i], strlen(begins[i])) == 0;
+    }
+    return own && is_disk_full(why);
+}
+
 static int pull_failed(const char *image, int code, uint32_t status, const char *why,
                        struct fn_error *reterr)
 {
@@ -322,7 +379,7 @@ static int pull_failed(const char *image, int code, uint32_t status, const char 
     snprintf(message, sizeof(message), "%s", why);
     shorten_digests(name);
     shorten_digests(message);
-    if (is_disk_full(message)) {
+    if (code == FN_E_UNAVAILABLE && is_no_room(why)) {
         return disk_full(name, message, reterr);
     }
     return fail_user(reterr, code, (int)status, "Failed to pull image '%.80s': %s", name, message);
@@ -331,14 +388,17 @@ static int pull_failed(const char *image, int code, uint32_t status, const char 
 int api_pull_failure(const char *image, uint32_t status, const char *body, size_t len,
                      struct fn_error *reterr)
 {
-    char message[PULL_TEXT_MAX];
+    json_t *root = json_loadb(body ? body : "", len, 0, NULL);
+    const char *why = message_of(root);
+    int r;
 
-    api_message(body, len, message, sizeof(message));
     if (status >= 400 && status < 500) {
-        return pull_failed(image, status == 404 ? FN_E_NOT_FOUND : FN_E_INVALID, status, message,
-                           reterr);
+        r = pull_failed(image, status == 404 ? FN_E_NOT_FOUND : FN_E_INVALID, status, why, reterr);
+    } else {
+        r = pull_failed(image, FN_E_UNAVAILABLE, 502, why, reterr);
     }
-    return pull_failed(image, FN_E_UNAVAILABLE, 502, message, reterr);
+    json_decref(root);
+    return r;
 }
 
 int api_parse_pull(const char *image, const char *body, size_t len, struct fn_error *reterr)

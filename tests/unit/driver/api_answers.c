@@ -124,6 +124,11 @@ START_TEST(engine_failures_have_codes_and_sentences)
           FN_E_UNAVAILABLE, 0, "does not exist: /x", false },
         { 500, "{\"message\":\"write: no space left on device\"}", FN_E_EXHAUSTED, 0,
           "disk is full", true },
+        { 500, "{\"message\":\"OCI: mkdir /x: no space left on device: unknown\"}", FN_E_EXHAUSTED, 0,
+          "disk is full", true },
+        { 500,
+          "{\"message\":\"chdir to cwd (\\\"/no space left on device\\\"): not a directory: unknown\"}",
+          FN_E_UNAVAILABLE, 0, "engine error 500: chdir", true },
         { 500, "{\"message\":\"failed to initialize logging driver: x\"}", FN_E_INVALID, 500,
           "Syslog Unavailable", false },
     };
@@ -206,6 +211,64 @@ START_TEST(a_pull_onto_a_full_disk_may_be_tried_elsewhere)
     ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
     ck_assert_int_eq(api_pull_failure("i", 500, body, sizeof(body) - 1, &err), FN_E_EXHAUSTED);
     ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+}
+END_TEST
+
+#define NO_SPACE "no space left on device"
+
+/* Each engine in its own words. What a registry, which may be a tenant's, or an image says of a disk is
+ * the user's error. */
+START_TEST(a_full_disk_is_the_engines_to_tell)
+{
+    static const struct {
+        const char *error;
+        bool full;
+    } rows[] = {
+        { "failed to register layer: write /usr/x: " NO_SPACE, true },
+        { "failed to register layer: ApplyLayer exit status 1 stdout:  stderr: mkdir /x: " NO_SPACE, true },
+        { "open /var/lib/docker/tmp/GetImageBlob1: " NO_SPACE, true },
+        { "failed to extract layer (x sha256:0) to overlayfs as e: write /x: " NO_SPACE ": unknown", true },
+        { "failed to copy: failed to send write: write /x/data: " NO_SPACE ": unknown", true },
+        { "writing blob: storing blob to file /var/tmp/1: write /var/tmp/1: " NO_SPACE, true },
+        { "copying system image from manifest list: writing blob: adding layer with blob x: processing tar "
+          "file(write /x: " NO_SPACE "): exit status 1", true },
+        { "unknown: " NO_SPACE, false },
+        { "unknown: write /var/lib/docker/x: " NO_SPACE, false },
+        { "failed to copy: httpReadSeeker: failed open: unknown: " NO_SPACE, false },
+        { "write: " NO_SPACE, false },
+        { NO_SPACE, false },
+        { "failed to register layer: invalid symlink /x -> /" NO_SPACE "/y", false },
+        { "write /" NO_SPACE "/y: permission denied", false },
+    };
+    char line[512];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int code = rows[i].full ? FN_E_EXHAUSTED : FN_E_UNAVAILABLE;
+
+        clear();
+        snprintf(line, sizeof(line), "{\"error\":\"%s\"}", rows[i].error);
+        ck_assert_msg(api_parse_pull("i", line, strlen(line), &err) == code, "%s", err.msg);
+        ck_assert_uint_eq(err.blame, rows[i].full ? FN_BLAME_PLATFORM : FN_BLAME_USER);
+        ck_assert_uint_eq(err.flags, rows[i].full ? FN_ERR_RETRY : 0);
+        snprintf(line, sizeof(line), "{\"message\":\"%s\"}", rows[i].error);
+        ck_assert_msg(api_pull_failure("i", 500, line, strlen(line), &err) == code, "%s", err.msg);
+        ck_assert_int_eq(api_pull_failure("i", 404, line, strlen(line), &err), FN_E_NOT_FOUND);
+        ck_assert_uint_eq(err.blame, FN_BLAME_USER);
+    }
+}
+END_TEST
+
+/* Also where the message is cut when it is shown. */
+START_TEST(a_name_cut_at_the_words_tells_of_no_full_disk)
+{
+    char line[2048];
+
+    for (int pad = 0; pad < 700; pad++) {
+        snprintf(line, sizeof(line), "{\"message\":\"write /%0*d" NO_SPACE "/y: not a directory\"}", pad,
+                 0);
+        ck_assert_int_eq(api_failure("start", 500, line, strlen(line), &err), FN_E_UNAVAILABLE);
+        ck_assert_int_eq(api_pull_failure("i", 500, line, strlen(line), &err), FN_E_UNAVAILABLE);
+    }
 }
 END_TEST
 
@@ -513,6 +576,8 @@ TCase *answers_case(void)
     tcase_add_test(t, pulls_end_in_success_or_one_sentence);
     tcase_add_test(t, a_failed_pull_names_its_cause_behind_long_digests);
     tcase_add_test(t, a_pull_onto_a_full_disk_may_be_tried_elsewhere);
+    tcase_add_test(t, a_full_disk_is_the_engines_to_tell);
+    tcase_add_test(t, a_name_cut_at_the_words_tells_of_no_full_disk);
     tcase_add_test(t, events_are_recognised);
     tcase_add_test(t, an_exit_code_has_two_names);
     tcase_add_test(t, what_an_engine_has_is_understood);

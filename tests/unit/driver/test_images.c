@@ -265,6 +265,34 @@ START_TEST(a_full_disk_ends_pulls_for_a_while)
 }
 END_TEST
 
+/* The registry of one tenant, in whatever answer. */
+START_TEST(a_registry_cannot_declare_the_disk_full)
+{
+    static const char *const answers[] = {
+        "HTTP/1.1 404 X\r\nContent-Length: 46\r\n\r\n{\"message\":\"unknown: no space left on device\"}",
+        "HTTP/1.1 500 X\r\nContent-Length: 46\r\n\r\n{\"message\":\"unknown: no space left on device\"}",
+        OK(44, "{\"error\":\"unknown: no space left on device\"}"),
+    };
+    static atomic_int others;
+    struct fn_task other;
+    char others_dir[64];
+
+    routes[0] = (struct route){ "fromImage=other", OK(2, "{}"), false, &others };
+    routes[1] = (struct route){ "POST /images/create", answers[_i], false, &pulls };
+    both();
+    node_task(&task, "fnd/hello", 1, dir);
+    ck_assert_int_lt(node_prepare(node, &task, &err), 0);
+    ck_assert_uint_eq(err.blame, FN_BLAME_USER);
+    ck_assert_int_eq(atomic_load(&pulls), 1);
+    ck_assert_int_eq(node_metric("docker", "disk_full"), 0);
+    node_task(&other, "other:1", 2, others_dir);
+    node_prepare(node, &other, &err);
+    ck_assert_int_eq(atomic_load(&others), 1);
+    rmdir(others_dir);
+    leave();
+}
+END_TEST
+
 /* It tells of the disk as a pull does; what is there already is still found. */
 START_TEST(a_create_that_finds_no_space_ends_pulls_too)
 {
@@ -335,6 +363,7 @@ int main(void)
     tcase_add_test(t, an_image_that_a_create_misses_is_asked_for_again);
     tcase_add_test(t, a_known_image_is_judged_for_each_task);
     tcase_add_test(t, a_full_disk_ends_pulls_for_a_while);
+    tcase_add_loop_test(t, a_registry_cannot_declare_the_disk_full, 0, 3);
     tcase_add_test(t, a_create_that_finds_no_space_ends_pulls_too);
     tcase_add_test(t, a_full_disk_makes_the_cleaner_remove_more);
     suite_add_tcase(s, t);
