@@ -175,6 +175,7 @@ struct docker {
     pthread_mutex_t network_lock; /* held while our network is looked for and made */
     int network_state;
     int64_t network_asked_ns;
+    bool network_trouble; /* told */
 
     struct load_file load_file;
     uint64_t timer; /* [loop] */

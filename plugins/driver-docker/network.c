@@ -7,7 +7,8 @@
  *
  *   UNKNOWN ──there, or made──▶ OWN        from its bridge functions reach neither ports nor peers
  *      ▲    ──made in part────▶ OPEN       an engine that cannot part containers: they reach peers
- *      │    ──neither─────────▶ DEFAULT    the engine's own bridge, for NETWORK_AGAIN_NS
+ *      │    ──refused─────────▶ DEFAULT    the engine's own bridge, for NETWORK_AGAIN_NS
+ *      │    ──trouble─────────▶ UNKNOWN    containers are on ours all the same, if it is there
  *      └── a start says that it is gone, or the time is over */
 #include "docker.h"
 #include "engine_json.h"
@@ -53,17 +54,18 @@ static bool is_ours(const struct fn_http_answer *a)
     return yes;
 }
 
-/* FN_E_NOT_FOUND: it is to be made. */
-static int look(struct docker *d, struct fn_op *op, struct fn_error *reterr)
+/* 1 when it is there, 0 when not. */
+static int look(struct docker *d, struct fn_op *op)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
     struct engine_call c = { .method = "GET", .path = "/networks/" NETWORK_NAME,
                              .timeout_ms = INSPECT_TIMEOUT_MS };
-    int r = engine_call(d, op, &c, &a, reterr);
+    int r = engine_call(d, op, &c, &a, NULL);
 
-    if (r == 0 && a.status != 200) {
-        r = api_failure("network", a.status, a.body, a.body_len, reterr);
-    } else if (r == 0 && !is_ours(&a)) {
+    if (r == 0 && a.status != 404) {
+        r = a.status == 200 ? 1 : api_failure("network", a.status, a.body, a.body_len, NULL);
+    }
+    if (r == 1 && !is_ours(&a)) {
         engine_log(d, FN_LOG_WARN, "network " NETWORK_NAME " was made with another bridge than "
                    NETWORK_BRIDGE ": name its interface in grpc.refuse_interfaces, or functions "
                    "reach this node's gRPC port");
@@ -72,18 +74,36 @@ static int look(struct docker *d, struct fn_op *op, struct fn_error *reterr)
     return r;
 }
 
-/* Made, but without what it does not know. */
-static bool warns_of_icc(const struct fn_http_answer *a)
+enum made { MADE, MADE_IN_PART, REFUSED, TROUBLE };
+
+/* That it does not know the option: some warn, and make it without; others fail. */
+static bool names_icc(const struct fn_http_answer *a)
 {
     json_t *root = json_loadb(a->body ? a->body : "", a->body_len, 0, NULL);
-    bool yes = strstr(engine_text(root, "Warning"), ICC_OPTION) != NULL;
+    bool yes = strstr(engine_text(root, "Warning"), ICC_OPTION) ||
+               strstr(engine_text(root, "message"), ICC_OPTION);
 
     json_decref(root);
     return yes;
 }
 
-/* 1: made, but containers on it reach each other. Another node may have made it meanwhile. */
-static int make(struct docker *d, struct fn_op *op, bool parted, struct fn_error *reterr)
+/* Another node may have made it meanwhile (409). What is no answer to what was asked, such as 500,
+ * may be another one in a moment: it says nothing of what the engine can do. */
+static enum made judge(const struct fn_http_answer *a, bool parted, struct fn_error *reterr)
+{
+    if (a->status == 409 || (a->status == 201 && !(parted && names_icc(a)))) {
+        return MADE;
+    }
+    if (a->status == 201) {
+        fail_platform(reterr, FN_E_UNIMPLEMENTED, "it does not know the option " ICC_OPTION);
+        return MADE_IN_PART;
+    }
+    api_failure("network", a->status, a->body, a->body_len, reterr);
+    return (a->status >= 400 && a->status < 500 && a->status != 429) || names_icc(a) ? REFUSED
+                                                                                     : TROUBLE;
+}
+
+static enum made make(struct docker *d, struct fn_op *op, bool parted, struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
     json_t *object = network_body(parted);
@@ -93,41 +113,59 @@ static int make(struct docker *d, struct fn_op *op, bool parted, struct fn_error
                              .timeout_ms = CHANGE_TIMEOUT_MS };
     int r = body ? engine_call(d, op, &c, &a, reterr)
                  : fail_platform(reterr, FN_E_EXHAUSTED, "network: out of memory");
+    enum made made = r == 0 ? judge(&a, parted, reterr) : TROUBLE;
 
-    if (r == 0 && a.status != 201 && a.status != 409) {
-        r = api_failure("network", a.status, a.body, a.body_len, reterr);
-    } else if (r == 0 && parted && warns_of_icc(&a)) {
-        fail_platform(reterr, FN_E_UNIMPLEMENTED, "it does not know the option " ICC_OPTION);
-        r = 1;
-    }
     d->http->free_answer(&a);
     free(body);
     json_decref(object);
-    return r;
+    return made;
+}
+
+/* Trouble once: it is asked for again by each container. */
+static void tell(struct docker *d, enum made made, const struct fn_error *why)
+{
+    switch (made) {
+    case MADE:
+        engine_log(d, FN_LOG_INFO, "network " NETWORK_NAME " was made for functions");
+        break;
+    case MADE_IN_PART:
+        engine_log(d, FN_LOG_WARN, "the engine cannot keep containers apart (%s): functions reach "
+                   "each other over network " NETWORK_NAME, why->msg);
+        break;
+    case REFUSED:
+        engine_log(d, FN_LOG_WARN, "network " NETWORK_NAME " cannot be made (%s): functions are on "
+                   "the engine's default network and reach each other; name networks for them in "
+                   "`networks`", why->msg);
+        break;
+    case TROUBLE:
+        if (!d->network_trouble) {
+            engine_log(d, FN_LOG_WARN, "network " NETWORK_NAME " could not be made (%s): no "
+                       "function with a network starts until it is; name networks for them in "
+                       "`networks` if the engine cannot", why->msg);
+        }
+        break;
+    }
+    d->network_trouble = made == TROUBLE;
 }
 
 static int find_or_make(struct docker *d, struct fn_op *op)
 {
+    static const int states[] = { [MADE] = NETWORK_OWN, [MADE_IN_PART] = NETWORK_OPEN,
+                                  [REFUSED] = NETWORK_DEFAULT, [TROUBLE] = NETWORK_UNKNOWN };
     struct fn_error err = { .size = sizeof(err) };
-    int r = look(d, op, &err);
+    int r = look(d, op);
+    enum made made;
 
-    if (r != FN_E_NOT_FOUND) {
-        return r == 0 ? NETWORK_OWN : NETWORK_UNKNOWN; /* an engine in trouble says so again */
+    if (r != 0) {
+        return r == 1 ? NETWORK_OWN : NETWORK_UNKNOWN; /* an engine in trouble says so again */
     }
-    r = make(d, op, true, &err);
-    if (r == 0) {
-        engine_log(d, FN_LOG_INFO, "network " NETWORK_NAME " was made for functions");
-        return NETWORK_OWN;
+    made = make(d, op, true, &err);
+    if (made == REFUSED) {
+        made = make(d, op, false, NULL);
+        made = made == MADE ? MADE_IN_PART : made;
     }
-    if (r == 1 || make(d, op, false, NULL) == 0) {
-        engine_log(d, FN_LOG_WARN, "the engine cannot keep containers apart (%s): functions reach "
-                   "each other over network " NETWORK_NAME, err.msg);
-        return NETWORK_OPEN;
-    }
-    engine_log(d, FN_LOG_WARN, "network " NETWORK_NAME " cannot be made (%s): functions are on "
-               "the engine's default network and reach each other; name networks for them in "
-               "`networks`", err.msg);
-    return NETWORK_DEFAULT;
+    tell(d, made, &err);
+    return states[made];
 }
 
 const char *network_own(struct docker *d, struct fn_op *op)

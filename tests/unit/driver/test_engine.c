@@ -1,4 +1,5 @@
 /* driver-docker against a scripted engine on a unix socket: what an engine may do wrong. */
+#include "engine_suites.h"
 #include "runner_lock.h"
 #include "scripted.h"
 
@@ -192,81 +193,6 @@ START_TEST(a_wrapper_cannot_pass_for_the_host)
     t.mem_bytes = 32 << 20;
     ck_assert_int_eq(node_create_wrapped(node, &own, &t, &ctr, &err), 0);
     rmdir(dir);
-}
-END_TEST
-
-/* ---- the network of functions ---------------------------------------------------------------- */
-
-static bool last_create_has(const char *text)
-{
-    bool has;
-
-    pthread_mutex_lock(&lock);
-    has = strstr(last_post, "/containers/create") && strstr(last_post, text);
-    pthread_mutex_unlock(&lock);
-    return has;
-}
-
-static void create_ctr(uint64_t handle, void **ret)
-{
-    struct fn_task t;
-    char dir[64];
-
-    node_task(&t, "fnd/hello", handle, dir);
-    t.flags &= ~FN_TASK_NO_NETWORK;
-    ck_assert_msg(node_create(node, &t, ret, &err) == 0, "%s", err.msg);
-    rmdir(dir);
-}
-
-/* There, as an option or a label says; made, with containers kept apart or, with a warning, not; not to
- * be made: the engine's own. Asked for once. */
-START_TEST(functions_have_a_network_of_their_own)
-{
-    static const char there[] =
-        OK(53, "{\"Options\":{\"com.docker.network.bridge.name\":\"fnd0\"}}");
-    static const char labelled[] = OK(35, "{\"Labels\":{\"io.fnd.bridge\":\"fnd0\"}}");
-    static const char warned[] =
-        "HTTP/1.1 201 Created\r\nContent-Length: 88\r\n\r\n"
-        "{\"Warning\":\"\\\"com.docker.network.bridge.enable_icc: false\\\" is not a recognized option\"}";
-    static const char *const looks[] = { there, labelled, NULL, NULL, NULL };
-    static const char *const makes[] = { NULL, NULL, CREATED, warned,
-                                         "HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\n{}" };
-    static const int made[] = { 0, 0, 1, 1, 2 };
-    static atomic_int looked, posted;
-    int n = 0;
-    void *ctr;
-
-    if (looks[_i]) {
-        routes[n++] = (struct route){ "GET /networks/fnd", looks[_i], false, &looked };
-    }
-    if (makes[_i]) {
-        routes[n++] = (struct route){ "POST /networks/create", makes[_i], false, &posted };
-    }
-    routes[n++] = (struct route){ "/containers/create", CREATED, false, NULL };
-    both();
-    create_ctr(1, &ctr);
-    ck_assert_int_eq(last_create_has("\"NetworkMode\":\"fnd\""), _i < 4);
-    ck_assert_int_eq(last_create_has("NetworkMode"), _i < 4);
-    create_ctr(2, &ctr);
-    ck_assert_int_eq(atomic_load(&looked), _i < 2);
-    ck_assert_int_eq(atomic_load(&posted), made[_i]);
-}
-END_TEST
-
-/* "docker network prune" between two functions. */
-START_TEST(a_network_that_went_away_is_made_again)
-{
-    static atomic_int posted;
-    void *ctr;
-
-    routes[0] = (struct route){ "POST /networks/create", CREATED, false, &posted };
-    routes[1] = (struct route){ "/containers/create", CREATED, false, NULL };
-    both();
-    create_ctr(1, &ctr);
-    ck_assert_int_eq(node_start_ctr(node, ctr, &err), FN_E_NOT_FOUND);
-    ck_assert_uint_eq(err.flags & FN_ERR_RETRY, FN_ERR_RETRY);
-    create_ctr(2, &ctr);
-    ck_assert_int_eq(atomic_load(&posted), 2);
 }
 END_TEST
 
@@ -869,8 +795,6 @@ int main(void)
     tcase_add_test(t, bad_options_are_refused);
     tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
     tcase_add_test(t, a_wrapper_cannot_pass_for_the_host);
-    tcase_add_loop_test(t, functions_have_a_network_of_their_own, 0, 5);
-    tcase_add_test(t, a_network_that_went_away_is_made_again);
     tcase_add_test(t, an_orphan_is_removed_without_a_call);
     tcase_add_test(t, an_image_that_went_away_is_not_found);
     tcase_add_test(t, a_pull_sends_its_credentials_and_never_shows_them);
@@ -891,6 +815,7 @@ int main(void)
     tcase_add_test(t, the_engine_is_reported_up_and_down);
     tcase_add_test(t, an_engine_that_goes_before_its_first_event_is_reported_down);
     suite_add_tcase(s, t);
+    suite_add_tcase(s, network_case());
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
