@@ -118,7 +118,20 @@ static int created(struct ctr *c, const struct fn_http_answer *a, struct fn_erro
         fail(reterr, FN_E_NOT_FOUND, 503, FN_BLAME_PLATFORM, "create: the image is gone");
         return fail_retry(reterr, FN_E_NOT_FOUND);
     }
+    if (r == FN_E_EXISTS) {
+        /* Nobody else has this name. A request that went out on a connection which the engine was
+         * closing is sent again on another one, and may have been read the first time. */
+        fail_platform(reterr, FN_E_UNAVAILABLE, "create: the engine made %s, and did not say so",
+                      c->name);
+        return fail_retry(reterr, FN_E_UNAVAILABLE);
+    }
     return r;
+}
+
+/* Whether there may be a container although it failed. */
+static bool leaves_orphan(uint32_t status)
+{
+    return status == 0 || status == 201 || status == 409 || status >= 500;
 }
 
 static int send_create(struct ctr *c, struct fn_op *op, const char *body, struct fn_error *reterr)
@@ -135,7 +148,7 @@ static int send_create(struct ctr *c, struct fn_op *op, const char *body, struct
     if (r == 0) {
         r = created(c, &a, reterr);
     }
-    if (r < 0 && (a.status == 0 || a.status == 201 || a.status >= 500)) {
+    if (r < 0 && leaves_orphan(a.status)) {
         orphans_keep(d, c->name);
     }
     d->http->free_answer(&a);

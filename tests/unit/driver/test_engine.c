@@ -143,6 +143,7 @@ START_TEST(bad_create_answers_can_be_tried_elsewhere)
         "HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"Id\"",
         "nonsense\r\n\r\n",
         "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}",
+        "HTTP/1.1 409 X\r\nContent-Length: 20\r\n\r\n{\"message\":\"in use\"}", /* sent twice */
     };
     static atomic_int removals;
     struct fn_task t;
@@ -157,6 +158,7 @@ START_TEST(bad_create_answers_can_be_tried_elsewhere)
     ck_assert_uint_eq(err.flags & FN_ERR_RETRY, FN_ERR_RETRY);
     ck_assert_str_ne(err.msg, "");
     ck_assert_int_ne(err.http_status, 200);
+    ck_assert_int_ne(err.code, FN_E_EXISTS);
     /* What it may have made all the same is removed with the next call. */
     pthread_mutex_lock(&lock);
     routes[0].answer = CREATED;
@@ -793,7 +795,7 @@ int main(void)
     tcase_add_loop_test(t, a_socket_that_everybody_may_use_is_told, 0, 4);
     tcase_add_test(t, an_engine_that_wants_tls_says_so);
     tcase_add_test(t, bad_options_are_refused);
-    tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
+    tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 6);
     tcase_add_test(t, a_wrapper_cannot_pass_for_the_host);
     tcase_add_test(t, an_orphan_is_removed_without_a_call);
     tcase_add_test(t, an_image_that_went_away_is_not_found);
