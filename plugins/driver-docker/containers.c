@@ -27,32 +27,68 @@ static void output_data(void *ud, uint32_t status, const void *data, size_t len)
     }
 }
 
+/* An engine that goes ends the streams of all containers, also of those that live on; the list that
+ * follows its return opens them again, but for those that it refused (409 is a paused one). Last:
+ * from the mark on c may have another stream, or be dropped. */
 static void output_end(void *ud, uint32_t status, const struct fn_error *err)
 {
     struct ctr *c = ud;
+    struct docker *d = c->d;
 
     if (status != 200) {
-        engine_log(c->d, FN_LOG_WARN, "container %s: its output cannot be read: %s", c->name,
+        engine_log(d, FN_LOG_WARN, "container %s: its output cannot be read: %s", c->name,
                    err ? err->msg : "the engine refuses");
     }
+    pthread_mutex_lock(&d->lock);
+    c->output_asked = status >= 400 && status < 500 && status != 409;
+    pthread_mutex_unlock(&d->lock);
 }
 
-/* Attaching before the start is what makes the first lines visible; its round trip overlaps with
- * the start. */
-static void output_open(struct ctr *c)
+/* Under output_lock: c stays, and nobody else opens its stream. */
+static bool output_ask(struct ctr *c)
 {
     static const struct fn_http_stream_cb cb = { FN_HDR(struct fn_http_stream_cb, 0), output_data,
                                                  output_end };
     struct fn_error err = { .size = sizeof(err) };
     char path[160];
+    uint64_t id = 0;
+    int r;
 
+    c->frames = (struct api_frames){ .head_len = 0 };
     snprintf(path, sizeof(path), "/containers/%s/attach?stream=1&stdout=1&stderr=1", c->id);
-    if (engine_stream(c->d, "POST", path, INSPECT_TIMEOUT_MS, &cb, c, &c->output_stream, &err) <
-        0) {
-        c->output_stream = 0;
+    r = engine_stream(c->d, "POST", path, INSPECT_TIMEOUT_MS, &cb, c, &id, &err);
+    if (r < 0) {
         engine_log(c->d, FN_LOG_WARN, "container %s: its output cannot be read: %s", c->name,
                    err.msg);
     }
+    pthread_mutex_lock(&c->d->lock);
+    c->output_stream = id;
+    c->output_asked = c->output_asked && r == 0; /* it may have ended already */
+    pthread_mutex_unlock(&c->d->lock);
+    return r == 0;
+}
+
+bool ctr_open_output(struct docker *d, const char *name)
+{
+    struct ctr *c;
+    bool opens, opened = false;
+
+    if (!d->conf->output) {
+        return false;
+    }
+    pthread_mutex_lock(&d->output_lock);
+    pthread_mutex_lock(&d->lock);
+    HASH_FIND_STR(d->ctrs, name, c);
+    opens = c && !c->output_asked && !c->reported;
+    if (opens) {
+        c->output_asked = true;
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (opens) {
+        opened = output_ask(c);
+    }
+    pthread_mutex_unlock(&d->output_lock);
+    return opened;
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -92,15 +128,17 @@ void ctr_drop(struct ctr *c)
 {
     struct docker *d = c->d;
 
-    if (c->output_stream) {
-        d->http->stream_close(d->host, c->output_stream);
-    }
+    pthread_mutex_lock(&d->output_lock);
     pthread_mutex_lock(&d->lock);
     HASH_DEL(d->ctrs, c);
     if (c->network >= 0) {
         d->network_use[c->network]--;
     }
     pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->output_lock);
+    if (c->output_stream) {
+        d->http->stream_close(d->host, c->output_stream);
+    }
     free(c);
 }
 
@@ -286,9 +324,9 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
         ctr_drop(c);
         return r;
     }
-    if (d->conf->output) {
-        output_open(c);
-    }
+    /* Attaching before the start is what makes the first lines visible; its round trip overlaps
+     * with the start. */
+    ctr_open_output(d, c->name);
     *ret = c;
     return 0;
 }
@@ -333,7 +371,7 @@ int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
     return r;
 }
 
-int ctr_freeze(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr)
+static int set_frozen(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr)
 {
     struct docker *d = c->d;
     bool by_cgroup = strcmp(d->conf->freeze_by, "engine") != 0;
@@ -349,6 +387,27 @@ int ctr_freeze(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr
     r = post(c, op, on ? "pause" : "unpause", PAUSE_TIMEOUT_MS, reterr);
     if (r == 0) {
         c->frozen = on ? FROZEN_BY_ENGINE : FROZEN_NOT;
+    }
+    return r;
+}
+
+/* Its stream broke off while it was paused, when engines refuse another one. */
+static bool lacks_output(struct ctr *c)
+{
+    bool yes;
+
+    pthread_mutex_lock(&c->d->lock);
+    yes = !c->output_asked && c->d->events.engine_up;
+    pthread_mutex_unlock(&c->d->lock);
+    return yes;
+}
+
+int ctr_freeze(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr)
+{
+    int r = set_frozen(c, op, on, reterr);
+
+    if (r == 0 && !on && lacks_output(c)) {
+        ctr_open_output(c->d, c->name);
     }
     return r;
 }

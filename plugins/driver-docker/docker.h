@@ -96,8 +96,9 @@ struct ctr {
     bool oom, reported, asking; /* asking: an inspection of its end is under way */
     uint32_t doubts; /* times that its exit code was 0 and perhaps not known yet */
     enum frozen frozen;
-    uint64_t output_stream;
-    struct api_frames frames; /* stream thread only */
+    bool output_asked;      /* its stream is open, or was refused for good */
+    uint64_t output_stream; /* written under output_lock and lock */
+    struct api_frames frames; /* stream thread only, while the stream is open */
 };
 
 struct events {
@@ -176,6 +177,10 @@ struct docker {
     int network_state;
     int64_t network_asked_ns;
     bool network_trouble; /* told */
+
+    /* Held while a stream of output is opened and a container leaves the map: none is opened for
+     * one that goes. Taken before `lock`. */
+    pthread_mutex_t output_lock;
 
     struct load_file load_file;
     uint64_t timer; /* [loop] */
@@ -326,6 +331,9 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
 int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr);
 int ctr_freeze(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr);
 int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr);
+/* [any] Opens the stream of what a container prints, unless it is open, refused or not wanted. true
+ * = asked for. */
+bool ctr_open_output(struct docker *d, const char *name);
 /* Ends what is left of a container without asking the engine. [init] */
 void ctr_drop(struct ctr *c);
 

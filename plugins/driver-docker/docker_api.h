@@ -134,6 +134,7 @@ struct api_listed {
     const char *instance;
     const char *lock;
     bool running; /* or paused */
+    bool paused;
 };
 /* Its answer, of any length, fed in pieces. Zeroed but for each and ud = ready. */
 struct api_list {
@@ -142,7 +143,7 @@ struct api_list {
     struct json_scan scan;
     char id[API_ID_MAX + 1], name[API_NAME_MAX + 1], owner[256], instance[128];
     char lock[LOCK_LABEL_MAX];
-    bool running, done, malformed;
+    bool running, paused, done, malformed;
     int r;
 };
 void api_list_feed(struct api_list *l, const char *data, size_t len);

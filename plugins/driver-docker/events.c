@@ -3,9 +3,9 @@
  * One GET /events, filtered by our owner's label. When it breaks it is opened again at most every
  * EVENTS_RETRY_NS, with the last EVENTS_OVERLAP_S seconds replayed (ids are never used twice, so a
  * replay is harmless), and all containers are listed: what ended meanwhile is reported from the
- * list. Exit 137 without an "oom" event is asked for, because the engine may send the two in
- * either order. Everything here runs on the host's stream thread but for events_tick() and
- * events_ask_removal(). */
+ * list, and the output of those that run is read again. Exit 137 without an "oom" event is asked
+ * for, because the engine may send the two in either order. Everything here runs on the host's
+ * stream thread but for events_tick() and events_ask_removal(). */
 #include "docker.h"
 #include "fail.h"
 
@@ -70,7 +70,7 @@ static void report_removed(struct docker *d, const char *name)
 
 struct listed {
     UT_hash_handle hh;
-    bool running;
+    bool running, paused;
     char name[API_NAME_MAX + 1];
 };
 
@@ -277,6 +277,7 @@ static int keep_listed(void *ud, const struct api_listed *c)
         }
         memcpy(l->name, c->name, strlen(c->name) + 1);
         l->running = c->running;
+        l->paused = c->paused;
         HASH_ADD_STR(*map, name, l);
         if (!l->hh.tbl) {
             free(l);
@@ -326,6 +327,24 @@ static void reconcile(struct question *q, struct listed *map)
     }
 }
 
+/* What goes on without its output being read, since its stream ended with the engine's others. Not
+ * what is paused, which engines refuse: its thaw does it. */
+static void open_outputs(struct docker *d, const struct listed *map)
+{
+    const struct listed *l;
+    uint32_t n = 0;
+
+    for (l = map; l; l = l->hh.next) {
+        n += l->running && !l->paused && ctr_open_output(d, l->name);
+    }
+    if (n > 0) {
+        engine_log(d, FN_LOG_WARN,
+                   "the output of %u containers is read again; what they printed while the "
+                   "container engine was away is lost",
+                   n);
+    }
+}
+
 static void list_data(void *ud, uint32_t status, const void *data, size_t len)
 {
     struct question *q = ud;
@@ -363,6 +382,7 @@ static void list_end(void *ud, uint32_t status, const struct fn_error *err)
     pthread_mutex_unlock(&d->lock);
     if (ok) {
         reconcile(q, q->map);
+        open_outputs(d, q->map);
     }
     pthread_mutex_lock(&d->lock);
     d->events.list_running = false;

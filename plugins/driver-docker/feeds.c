@@ -29,7 +29,8 @@ static void list_value(void *ud, const struct json_scan *s, const char *text)
     if (s->depth == 2 && has_key(s, 1, "Id")) {
         take(l->id, sizeof(l->id), text);
     } else if (s->depth == 2 && has_key(s, 1, "State")) {
-        l->running = strcmp(text, "running") == 0 || strcmp(text, "paused") == 0;
+        l->paused = strcmp(text, "paused") == 0;
+        l->running = l->paused || strcmp(text, "running") == 0;
     } else if (s->depth == 3 && has_key(s, 1, "Names") && s->at[2].array && s->at[2].index == 0) {
         take(l->name, sizeof(l->name), text + (*text == '/'));
     } else if (s->depth == 3 && has_key(s, 1, "Labels")) {
@@ -51,7 +52,7 @@ static void list_closed(void *ud, const struct json_scan *s)
     struct api_list *l = ud;
     const struct api_listed c = { .id = l->id, .name = l->name, .owner = l->owner,
                                   .instance = l->instance, .lock = l->lock,
-                                  .running = l->running };
+                                  .running = l->running, .paused = l->paused };
 
     if (s->depth == 0) {
         l->done = s->at[0].array;
@@ -63,7 +64,7 @@ static void list_closed(void *ud, const struct json_scan *s)
             l->r = l->each(l->ud, &c);
         }
         *l->id = *l->name = *l->owner = *l->instance = *l->lock = '\0';
-        l->running = false;
+        l->running = l->paused = false;
     }
 }
 

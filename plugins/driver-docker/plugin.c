@@ -153,6 +153,7 @@ static void destroy(void *inst)
     pthread_mutex_destroy(&d->lock);
     load_file_finish(&d->load_file);
     pthread_mutex_destroy(&d->network_lock);
+    pthread_mutex_destroy(&d->output_lock);
     free(d);
 }
 
@@ -178,6 +179,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     pthread_mutex_init(&d->lock, NULL);
     load_file_init(&d->load_file, d->conf->load_file, images_load_file, d);
     pthread_mutex_init(&d->network_lock, NULL);
+    pthread_mutex_init(&d->output_lock, NULL);
     r = engine_address(d, d->conf->docker_host, reterr);
     if (r == 0) {
         r = check_networks(&d->conf->networks, reterr);

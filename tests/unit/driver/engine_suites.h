@@ -5,5 +5,6 @@
 #include <check.h>
 
 TCase *network_case(void); /* engine_network.c */
+TCase *output_case(void);  /* engine_output.c */
 
 #endif

@@ -818,6 +818,7 @@ int main(void)
     tcase_add_test(t, an_engine_that_goes_before_its_first_event_is_reported_down);
     suite_add_tcase(s, t);
     suite_add_tcase(s, network_case());
+    suite_add_tcase(s, output_case());
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
