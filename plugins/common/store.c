@@ -2,9 +2,13 @@
  * files. */
 #include "store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define HUB     "docker.io"
 #define LIBRARY "library/"
@@ -61,4 +65,20 @@ const char *store_digits(const char *digest)
     return digest && strncmp(digest, kind, strlen(kind)) == 0 && store_is_hex(digest + strlen(kind))
                ? digest + strlen(kind)
                : NULL;
+}
+
+int store_shut(int dir)
+{
+    static const char *const folders[] = { "names", "images", "layers" };
+    int r = 0;
+
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && r == 0; i++) {
+        int fd = openat(dir, folders[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        r = fd >= 0 ? fchmod(fd, 0700) : errno == ENOENT ? 0 : -1;
+        if (fd >= 0) {
+            close(fd); /* leaves errno: nothing was written */
+        }
+    }
+    return r;
 }

@@ -1,5 +1,5 @@
 /* The image store of driver-oci: where things are in it, and what they are called. Shared by the
- * driver, which reads it, and fnd-oci, which fills it. Pure.
+ * driver, which reads it, and fnd-oci, which fills it. All but store_shut() is pure.
  *
  *   names/<SHA-256 of the name>     first line: digest of the image; second line: the name
  *   images/<digest>.json            its configuration, as the archive had it; the digest is its own
@@ -7,7 +7,8 @@
  *   tmp/                            what a load is making; gone when it is over
  *   lock                            held by who writes
  *
- * Everything appears under its name by rename(), whole and on the disk. */
+ * Everything appears under its name by rename(), whole and on the disk. A layer's files have the
+ * owners and modes of their image, setuid root among them: no other user may come near them. */
 #ifndef PLUGINS_STORE_H
 #define PLUGINS_STORE_H
 
@@ -31,5 +32,8 @@ void store_hex(const unsigned char *bytes, char ret[STORE_HEX + 1]);
 const char *store_digits(const char *digest);
 /* 64 digits and no more. */
 bool store_is_hex(const char *digits);
+/* The folders of the store `dir`, an open folder, are its owner's alone; one that is not there need
+ * not be. 0, or -1 with errno. No link is followed. */
+int store_shut(int dir);
 
 #endif

@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define GONE_POLL_NS 5000000LL
 
@@ -78,6 +80,20 @@ static bool is_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
 }
 
+/* Of a version that left it open to all users, and where nothing has been loaded since. */
+static void shut_store(struct oci *d)
+{
+    int dir = open(d->conf->store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir >= 0 && store_shut(dir) < 0) {
+        oci_log(d, FN_LOG_WARN, "store %.100s: it cannot be closed to other users: %s",
+                d->conf->store, strerror(errno));
+    }
+    if (dir >= 0) {
+        close(dir);
+    }
+}
+
 int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *instance,
               uint32_t *ret_removed, struct fn_error *reterr)
 {
@@ -109,6 +125,7 @@ int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *in
     }
     if (r == 0) {
         *ret_removed = n;
+        shut_store(d);
         load_file_at_start(&d->load_file, d->host, op);
     }
     return r;

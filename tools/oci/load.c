@@ -140,7 +140,7 @@ static int store_open(struct store *s, const char *path)
     static const char *const folders[] = { "names", "images", "layers" };
 
     *s = (struct store){ -1, -1, -1, NULL, NULL, 0 };
-    if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
         return complain("%s: %s", path, strerror(errno));
     }
     s->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -148,9 +148,12 @@ static int store_open(struct store *s, const char *path)
         return complain("%s: %s", path, strerror(errno));
     }
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        if (mkdirat(s->dir, folders[i], 0755) < 0 && errno != EEXIST) {
+        if (mkdirat(s->dir, folders[i], 0700) < 0 && errno != EEXIST) {
             return complain("%s/%s: %s", path, folders[i], strerror(errno));
         }
+    }
+    if (store_shut(s->dir) < 0) { /* older versions made them 0755 */
+        return complain("%s cannot be closed to other users: %s", path, strerror(errno));
     }
     return take_lock(s) < 0 || make_tmp(s, path) < 0 ? -1 : 0;
 }

@@ -281,6 +281,35 @@ START_TEST(what_is_no_archive_of_images_is_refused_with_a_sentence)
 }
 END_TEST
 
+static void ck_shut(const char *folder)
+{
+    char path[160];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/store%s", dir, folder);
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert_msg((st.st_mode & 077) == 0, "%s: %o", path, st.st_mode & 07777u);
+}
+
+/* T16d. A layer keeps what is setuid root: nobody else reaches it, nor in an older store. */
+START_TEST(the_store_is_closed_to_others)
+{
+    static const struct entry entries[] = { { "su", AE_IFREG, "x" } };
+    static const char *const folders[] = { "/names", "/images", "/layers" };
+    char hash[65], path[160];
+
+    for (int older = 0; older < 2; older++) {
+        ck_assert_msg(LOAD(entries, hash) == 0, "%s", output);
+        for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+            ck_shut(folders[i]);
+            snprintf(path, sizeof(path), "%s/store%s", dir, folders[i]);
+            ck_assert_int_eq(chmod(path, 0755), 0);
+        }
+    }
+    ck_shut("");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("unpack");
@@ -300,6 +329,7 @@ int main(void)
     tcase_add_test(t, devices_and_pipes_are_left_out);
     tcase_add_test(t, a_layer_with_another_digest_is_refused);
     tcase_add_test(t, a_refused_layer_of_long_paths_does_not_stay);
+    tcase_add_test(t, the_store_is_closed_to_others);
     tcase_add_test(t, what_is_no_archive_of_images_is_refused_with_a_sentence);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
