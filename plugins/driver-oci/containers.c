@@ -6,6 +6,7 @@
 #include "config.h"
 #include "fail.h"
 #include "runner_lock.h"
+#include "shim_exit.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -142,7 +143,7 @@ static void on_exited(void *ud, int32_t code, uint32_t oom)
     char text[64];
 
     (void)oom;
-    c->shim_killed = code < 0;
+    c->shim_code = code;
     if (file_read(c->dir, "exit", text, sizeof(text))) {
         what.reason = strncmp(text, "code ", 5) == 0 ? FN_EXIT_CODE : FN_EXIT_SIGNAL;
         what.status = (int32_t)strtol(text + strcspn(text, " "), NULL, 10);
@@ -219,24 +220,31 @@ static void read_cause(struct ctr *c, char *ret, size_t cap)
     free(text);
 }
 
-/* What it says names paths of the node: for its log, not for callers. */
+/* No fault of the image, and nothing was executed: killed from outside, or what this machine lacks.
+ * The engine is not suspected: it may be one image whose layer is gone. */
+static int not_its_fault(const struct ctr *c, struct fn_error *reterr)
+{
+    fail(reterr, FN_E_ABORTED, 503, FN_BLAME_PLATFORM, "container %.30s: %s", c->task->id,
+         c->shim_code < 0 ? "killed before it ran" : "this machine could not start it");
+    return fail_retry(reterr, FN_E_ABORTED);
+}
+
+/* What is said of the cause names paths of the node: for its log, not for callers. */
 static int not_started(struct ctr *c, struct fn_error *reterr)
 {
     char cause[512];
 
-    read_cause(c, cause, sizeof(cause));
-    oci_log(c->d, FN_LOG_WARN, "image %.200s: container not started: %s", c->task->image, cause);
+    if (c->shim_code >= 0) {
+        read_cause(c, cause, sizeof(cause));
+        oci_log(c->d, FN_LOG_WARN, "image %.200s: container not started: %s", c->task->image,
+                cause);
+    }
+    if (c->shim_code != SHIM_REFUSED) {
+        return not_its_fault(c, reterr);
+    }
     return fail_user(reterr, FN_E_PRECONDITION, 502,
                      "Container failed to initialize: the program of image '%.100s' could not be "
                      "started", c->task->image);
-}
-
-/* From outside: no fault of the image, and nothing was executed. */
-static int killed_at_start(const struct ctr *c, struct fn_error *reterr)
-{
-    fail(reterr, FN_E_ABORTED, 503, FN_BLAME_PLATFORM, "container %.30s: killed before it ran",
-         c->task->id);
-    return fail_retry(reterr, FN_E_ABORTED);
 }
 
 int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
@@ -258,7 +266,7 @@ int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
             return 0;
         }
         if (ended) {
-            return c->shim_killed ? killed_at_start(c, reterr) : not_started(c, reterr);
+            return not_started(c, reterr);
         }
         r = d->op->sleep_until(op, d->host->clock->now_ns(d->host) + START_POLL_NS);
         if (r < 0) {

@@ -54,7 +54,7 @@ struct ctr {
     atomic_int state;
     atomic_bool runs; /* start() saw it run: a sweep may take its folder away */
     uint32_t uid;
-    bool shim_killed; /* valid in CTR_ENDED */
+    int32_t shim_code; /* its exit code, negative: killed; valid in CTR_ENDED */
     bool frozen;
     char name[CTR_NAME_MAX];
     char dir[OCI_PATH_MAX];

@@ -13,11 +13,14 @@
  * root file system, which lies in memory and counts as the function's; 0 = half of the machine's.
  *
  * The C library alone: there is one of it for each container. */
+#include "shim_exit.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,6 @@
 #define LAYERS_MAX    500  /* the kernel's, of an overlay */
 #define LOWER_MAX     4000 /* mount options are one page */
 #define PATH_BYTES    4096
-#define FAILED        125
 #define HYBRID_CGROUP "/sys/fs/cgroup/unified"
 
 struct shim {
@@ -40,8 +42,8 @@ struct shim {
 };
 
 /* The node reads it from the log of the runtime, as a line of the same form. */
-__attribute__((format(printf, 2, 3))) static _Noreturn void fail(const struct shim *s,
-                                                                 const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static _Noreturn void end(const struct shim *s, int code,
+                                                                const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -53,8 +55,10 @@ __attribute__((format(printf, 2, 3))) static _Noreturn void fail(const struct sh
     if (fd >= 0) {
         dprintf(fd, "%s\n", text);
     }
-    _exit(FAILED);
+    _exit(code);
 }
+
+#define fail(s, ...) end((s), SHIM_FAILED, __VA_ARGS__)
 
 static void note(const struct shim *s, const char *file, const char *text)
 {
@@ -149,7 +153,7 @@ static pid_t start_runtime(const struct shim *s)
     pid = vfork();
     if (pid == 0) {
         execv(s->runtime, argv);
-        _exit(FAILED);
+        _exit(SHIM_FAILED);
     }
     if (pid < 0) {
         fail(s, "shim: cannot start a process: %s", strerror(errno));
@@ -196,6 +200,16 @@ static int wait_for_end(pid_t function)
     return status;
 }
 
+/* One that was killed, or is no program, has judged nothing. */
+static _Noreturn void runtime_failed(const struct shim *s, int status)
+{
+    bool refused = WIFEXITED(status) && WEXITSTATUS(status) != SHIM_FAILED;
+
+    end(s, refused ? SHIM_REFUSED : SHIM_FAILED, "shim: %.200s ended with %s %d", s->runtime,
+        WIFEXITED(status) ? "exit code" : "signal",
+        WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
 static void run(struct shim *s)
 {
     char text[32];
@@ -206,9 +220,7 @@ static void run(struct shim *s)
     make_root(s);
     status = wait_for(start_runtime(s));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fail(s, "shim: %.200s ended with %s %d", s->runtime,
-             WIFEXITED(status) ? "exit code" : "signal",
-             WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+        runtime_failed(s, status);
     }
     function = read_pid(s);
     note(s, "running", "");
@@ -253,7 +265,7 @@ int main(int argc, char **argv)
     s.dir_fd = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s.dir_fd < 0) {
         fprintf(stderr, "fnd-oci-shim: %s: %s\n", s.dir, strerror(errno));
-        return FAILED;
+        return SHIM_FAILED;
     }
     run(&s);
     return 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -29,15 +30,15 @@ static const char *engine_address(void)
 }
 
 /* Images, containers and programs of driver-oci, as with-store.sh made them. */
-static struct node *start_oci(const char *file, struct fn_error *err)
+static struct node *start_oci(const char *runtime, struct fn_error *err)
 {
     const char *dir = getenv("FND_OCI_DIR");
-    char store[256], state[256];
-    const char *const options[] = { "store", store, "state", state, "runtime",
-                                    getenv("FND_OCI_RUNTIME"), "programs", getenv("FND_BUILD"),
-                                    NULL };
+    char file[512], store[256], state[256];
+    const char *const options[] = { "store", store, "state", state, "runtime", runtime,
+                                    "programs", getenv("FND_BUILD"), NULL };
 
     ck_assert_ptr_nonnull(dir);
+    snprintf(file, sizeof(file), "%s/driver-%s.so", plugins, driver);
     snprintf(store, sizeof(store), "%s/store", dir);
     snprintf(state, sizeof(state), "%s/state", dir);
     return node_start(file, driver, options, err);
@@ -52,7 +53,7 @@ static void setup(void)
 
     snprintf(file, sizeof(file), "%s/driver-%s.so", plugins, driver);
     node = strcmp(driver, "oci") == 0
-               ? start_oci(file, &err)
+               ? start_oci(getenv("FND_OCI_RUNTIME"), &err)
                : node_start(file, driver,
                             strcmp(driver, "process") == 0 ? process_options : docker_options,
                             &err);
@@ -205,6 +206,59 @@ START_TEST(a_program_or_image_that_is_not_there_is_a_user_error)
 }
 END_TEST
 
+static void move_layers(const char *from, const char *to)
+{
+    char old[256], new[256];
+
+    snprintf(old, sizeof(old), "%s/store/%s", getenv("FND_OCI_DIR"), from);
+    snprintf(new, sizeof(new), "%s/store/%s", getenv("FND_OCI_DIR"), to);
+    ck_assert_int_eq(rename(old, new), 0);
+}
+
+/* word: all that the runtime does. */
+static void start_fails(const char *word, bool without_layers, uint32_t blame)
+{
+    struct fn_error err = { .size = sizeof(err) };
+    struct fn_task t;
+    char dir[64], runtime[256];
+    void *ctr;
+    FILE *f;
+
+    snprintf(runtime, sizeof(runtime), "%s/runtime", getenv("FND_OCI_DIR"));
+    f = fopen(runtime, "w");
+    ck_assert(f && fprintf(f, "#!/bin/sh\n%s\n", word) > 0 && fclose(f) == 0);
+    ck_assert_int_eq(chmod(runtime, 0755), 0);
+    node = start_oci(runtime, &err);
+    ck_assert_msg(node != NULL, "%s", err.msg);
+    node_task(&t, "fnd/hello", 11, dir);
+    ok(node_create(node, &t, &ctr, ERR));
+    if (without_layers) {
+        move_layers("layers", "away");
+    }
+    ck_assert_int_lt(node_start_ctr(node, ctr, &err), 0);
+    if (without_layers) {
+        move_layers("away", "layers");
+    }
+    ck_assert_msg(err.blame == blame, "%s: %s", word, err.msg);
+    ck_assert_msg(!(err.flags & FN_ERR_RETRY) == (blame == FN_BLAME_USER), "%s", err.msg);
+    ck_assert_int_eq(err.http_status, blame == FN_BLAME_USER ? 502 : 503);
+    ok(node_close(node, ctr, ERR));
+    node_stop(node);
+}
+
+/* Only what the runtime says of a container is the image's fault. */
+START_TEST(what_the_machine_lacks_is_no_fault_of_the_image)
+{
+    if (strcmp(driver, "oci") != 0) {
+        return;
+    }
+    start_fails("exit 1", false, FN_BLAME_USER);
+    start_fails("exit 0", true, FN_BLAME_PLATFORM);
+    start_fails("kill -9 $$", false, FN_BLAME_PLATFORM);
+    start_fails("exit 0", false, FN_BLAME_PLATFORM); /* and wrote no pid */
+}
+END_TEST
+
 START_TEST(image_names_of_row_21_are_refused)
 {
     static const char *const names[] = { "", "-v /:/h", "a:b:c", "../../x", "/etc/passwd", "A/B" };
@@ -333,6 +387,7 @@ int main(void)
     tcase_add_test(t, a_sweep_removes_what_another_process_of_this_owner_left);
     suite_add_tcase(s, t);
     t = tcase_create("without a node");
+    tcase_add_test(t, what_the_machine_lacks_is_no_fault_of_the_image);
     tcase_add_test(t, a_node_without_root_says_what_functions_lack);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
