@@ -36,6 +36,23 @@ int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr)
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
+/* One that comes again stays where it is uppermost, from where it hides the same: an overlay does
+ * not take a folder twice. */
+static void add_layer(struct oci_image *image, const char *digits)
+{
+    uint32_t i = 0;
+
+    while (i < image->n_layers && strcmp(image->layers[i], digits) != 0) {
+        i++;
+    }
+    if (i < image->n_layers) {
+        image->n_layers--;
+        memmove(image->layers[i], image->layers[i + 1],
+                (image->n_layers - i) * sizeof(image->layers[0]));
+    }
+    memcpy(image->layers[image->n_layers++], digits, STORE_HEX + 1);
+}
+
 int image_parse_config(const char *text, size_t len, struct oci_image *ret)
 {
     json_t *all = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
@@ -53,7 +70,7 @@ int image_parse_config(const char *text, size_t len, struct oci_image *ret)
             r = FN_E_INVALID;
             break;
         }
-        memcpy(ret->layers[ret->n_layers++], digits, STORE_HEX + 1);
+        add_layer(ret, digits);
     }
     if (r == 0) {
         ret->config = json_incref(json_object_get(all, "config"));

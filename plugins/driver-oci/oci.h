@@ -36,7 +36,7 @@ struct oci_conf {
     const char *load_file;
 };
 
-/* An image of the store: its configuration and its layers, lowest first. */
+/* An image of the store: its configuration and its layers, lowest first, each of them once. */
 struct oci_image {
     json_t *config; /* "config" of the whole, may be NULL */
     char layers[STORE_LAYERS_MAX][STORE_HEX + 1];

@@ -228,6 +228,28 @@ START_TEST(configurations_of_strangers_are_judged)
 }
 END_TEST
 
+/* As of two steps that change nothing. An overlay refuses to have a folder twice. */
+START_TEST(a_layer_that_comes_again_is_there_once_where_it_is_uppermost)
+{
+    static const char *const ids[] = { "aa", "bb", "aa", "cc", "aa", "bb" };
+    static const char *const expected[] = { "cc", "aa", "bb" };
+    struct oci_image image;
+    char text[1024] = "{\"rootfs\":{\"diff_ids\":[";
+    size_t n = strlen(text);
+
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\"sha256:%s%062d\"", i ? "," : "",
+                              ids[i], 0);
+    }
+    snprintf(text + n, sizeof(text) - n, "]}}");
+    ck_assert_int_eq(image_parse_config(text, strlen(text), &image), 0);
+    ck_assert_uint_eq(image.n_layers, 3);
+    for (uint32_t i = 0; i < image.n_layers; i++) {
+        ck_assert_int_eq(strncmp(image.layers[i], expected[i], 2), 0);
+    }
+}
+END_TEST
+
 START_TEST(one_image_has_one_name)
 {
     static const char *const same[] = { "x", "x:latest", "library/x", "docker.io/library/x:latest" };
@@ -260,6 +282,7 @@ int main(void)
     tcase_add_test(t, what_only_an_engine_has_is_refused_by_its_name);
     tcase_add_test(t, an_environment_that_cannot_be_is_refused);
     tcase_add_test(t, configurations_of_strangers_are_judged);
+    tcase_add_test(t, a_layer_that_comes_again_is_there_once_where_it_is_uppermost);
     tcase_add_test(t, one_image_has_one_name);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
