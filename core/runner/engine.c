@@ -29,7 +29,7 @@
 #define PROBE_OVERDUE_NS      (PROBE_TIMEOUT_NS + ENV_S / 2)
 #define FREEZES_MAX           3u /* one thread of the fast lane is left for the probe */
 #define OVERDUE_NS            (2 * ENV_S) /* after the deadline of an operation */
-#define SWEEP_TIMEOUT_NS      (60 * ENV_S)
+#define SWEEP_TIMEOUT_NS      (660 * ENV_S) /* some load images in their first one */
 #define SWEEP_BACKOFF_MAX_NS  (60 * ENV_S)
 #define SWEEP_AGAIN_NS        (10 * ENV_S) /* other runners may die any time */
 
@@ -462,9 +462,7 @@ static void sweep_later(struct runner *r)
     if (e->sweep_backoff_ns > SWEEP_BACKOFF_MAX_NS) {
         e->sweep_backoff_ns = SWEEP_BACKOFF_MAX_NS;
     }
-    if (!r->draining) {
-        env_timer_set(r->env, &e->sweep_timer, env_now_ns(r->env) + e->sweep_backoff_ns);
-    }
+    env_timer_set(r->env, &e->sweep_timer, env_now_ns(r->env) + e->sweep_backoff_ns);
 }
 
 static void sweep_done(struct runner *r)
@@ -489,10 +487,10 @@ static void done_sweep(struct env_work *w)
         return;
     }
     e->sweeping = false;
-    if (e->sweep_result < 0) {
-        sweep_later(r);
-    } else {
+    if (e->sweep_result >= 0) {
         sweep_done(r);
+    } else if (!r->draining) {
+        sweep_later(r);
     }
     runner_drain_check(r);
 }
@@ -521,6 +519,16 @@ void engine_sweep(struct runner *r)
     if (!e->sweeping) {
         err_set(&e->sweep_err, FN_E_EXHAUSTED, "engine lane is full");
         sweep_later(r);
+    }
+}
+
+void engine_stop_sweeps(struct runner *r)
+{
+    struct engine *e = &r->engine;
+
+    env_timer_clear(r->env, &e->sweep_timer);
+    if (e->sweeping) {
+        env_cancel(r->env, &e->sweep);
     }
 }
 

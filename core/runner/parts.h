@@ -222,6 +222,7 @@ void engine_judge(struct runner *r, int result, const struct fn_error *err);
 void engine_tell_overdue(struct runner *r, const char *method, const struct container *c,
                          int64_t for_ns);
 void engine_sweep(struct runner *r);
+void engine_stop_sweeps(struct runner *r); /* also the one that runs */
 bool engine_is_quiet(const struct runner *r); /* no lane works for this runner */
 
 /* ---- status (status.c) --------------------------------------------------------------------- */

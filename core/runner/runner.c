@@ -191,7 +191,7 @@ void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, 
     r->drain_deadline_ns = deadline_ns;
     r->drain_done = done;
     r->drain_ud = ud;
-    env_timer_clear(r->env, &r->engine.sweep_timer);
+    engine_stop_sweeps(r);
     warm_stop(r);
     fair_stop(r);
     for (rc = TAILQ_FIRST(&r->calls); rc; rc = next) {

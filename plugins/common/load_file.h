@@ -1,5 +1,8 @@
 /* The file of images that a driver loads when its runner starts, once, however many calls want an
- * image at that time. A wrong path ends the start, or a check, and not the first call. */
+ * image at that time. A wrong path ends the start, or a check, and not the first call.
+ *
+ * A driver looks for an image first, and waits for the file when it is not there: a load that takes
+ * long, or fails, holds up nobody who needs nothing of it. */
 #ifndef PLUGINS_LOAD_FILE_H
 #define PLUGINS_LOAD_FILE_H
 
@@ -12,9 +15,10 @@ struct load_file {
     const char *path; /* NULL or "" = there is none */
     int (*load)(void *inst, struct fn_op *op, struct fn_error *reterr);
     void *inst;
-    pthread_mutex_t lock; /* one load at a time; held while it lasts */
+    pthread_mutex_t lock; /* of these two */
+    bool loading;         /* somebody does: one load at a time */
     bool done;
-    bool tried; /* load_file_at_start() only */
+    int64_t next_ns; /* load_file_at_start() only: not before */
 };
 
 /* [init] path is borrowed. load() is only called when there is a file. */
@@ -24,9 +28,15 @@ void load_file_finish(struct load_file *f);
 /* [init] Whether there is such a file: `fits` judges what is there, `rule` says how. */
 int load_file_check(const char *path, bool (*fits)(const struct stat *), const char *rule,
                     struct fn_error *reterr);
-/* [worker] 0 when it was loaded or now is, or when there is none. */
-int load_file_once(struct load_file *f, struct fn_op *op, struct fn_error *reterr);
-/* [worker] Of a sweep: the first one loads, in its time; what fails is left to the first call. */
-void load_file_at_start(struct load_file *f, const struct fn_host *host, struct fn_op *op);
+/* [worker] Whether there is one whose images may not be there yet. */
+bool load_file_is_due(struct load_file *f);
+/* [worker] Loads it, or waits until somebody has: 0 when its images are there, or there is none.
+ * What fails is the node's own, and worth another runner. */
+int load_file_once(struct load_file *f, const struct fn_host *host, const struct fn_op_if *op_if,
+                   struct fn_op *op, struct fn_error *reterr);
+/* [worker] Of a sweep: the first one loads. What failed is tried again by a later one, or by a call
+ * that wants an image that is not there. */
+void load_file_at_start(struct load_file *f, const struct fn_host *host,
+                        const struct fn_op_if *op_if, struct fn_op *op);
 
 #endif

@@ -212,19 +212,17 @@ static int send_file(struct docker *d, struct fn_op *op, int fd, struct fn_error
     int r;
 
     if (fstat(fd, &st) < 0 || !is_archive(&st)) {
-        return fail_platform(reterr, FN_E_INVALID, "load_file %.100s: expected " RULE_LOAD_FILE,
-                             d->conf->load_file);
+        return fail_platform(reterr, FN_E_INVALID, "expected " RULE_LOAD_FILE);
     }
     data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
-        return fail_platform(reterr, FN_E_EXHAUSTED, "load_file %.100s: %s", d->conf->load_file,
-                             strerror(errno));
+        return fail_platform(reterr, FN_E_EXHAUSTED, "%s", strerror(errno));
     }
     c.body = data;
     c.body_len = (uint64_t)st.st_size;
     r = engine_call(d, op, &c, &a, reterr);
     if (r == 0 && a.status != 200) {
-        r = api_failure("load_file", a.status, a.body, a.body_len, reterr);
+        r = api_failure("load", a.status, a.body, a.body_len, reterr);
     }
     munmap(data, (size_t)st.st_size);
     d->http->free_answer(&a);
@@ -238,8 +236,7 @@ int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr)
     int r;
 
     if (fd < 0) {
-        return fail_platform(reterr, FN_E_PRECONDITION, "load_file %.100s: %s",
-                             d->conf->load_file, strerror(errno));
+        return fail_platform(reterr, FN_E_PRECONDITION, "%s", strerror(errno));
     }
     r = send_file(d, op, fd, reterr);
     close(fd);
@@ -248,6 +245,20 @@ int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr)
 
 /* ---- prepare -------------------------------------------------------------------------------- */
 
+/* 1 when it is there, 0 when not, nor in the load file. */
+static int find(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                const struct image_name *image, struct fn_error *reterr)
+{
+    bool due = load_file_is_due(&d->load_file); /* before the look: it may end meanwhile */
+    int r = inspect(d, op, task, image, reterr);
+
+    if (r == 0 && due) {
+        r = load_file_once(&d->load_file, d->host, d->op, op, reterr);
+        r = r == 0 ? inspect(d, op, task, image, reterr) : r;
+    }
+    return r;
+}
+
 int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,
                    struct fn_error *reterr)
 {
@@ -255,10 +266,7 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
     int r = image_parse(task->image, &image, reterr);
 
     if (r == 0) {
-        r = load_file_once(&d->load_file, op, reterr);
-    }
-    if (r == 0) {
-        r = inspect(d, op, task, &image, reterr);
+        r = find(d, op, task, &image, reterr);
     }
     if (r != 0) {
         return r < 0 ? r : 0;

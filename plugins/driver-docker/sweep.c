@@ -183,7 +183,7 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
         count_others(s);
         tell_others(s, all, ours);
         engine_learn(d, op);
-        load_file_at_start(&d->load_file, d->host, op);
+        load_file_at_start(&d->load_file, d->host, d->op, op);
     }
     if (s) {
         free(s->ids);

@@ -1,5 +1,5 @@
 /* Images are what fnd-oci has put into the store. The driver reads names and configurations, and
- * has a load file loaded before the first image is looked for. */
+ * has a load file loaded before an image is said not to be there. */
 #include "fail.h"
 #include "oci.h"
 
@@ -24,11 +24,11 @@ int images_load_file(void *inst, struct fn_op *op, struct fn_error *reterr)
     int r = d->exec->run(d->host, op, &rq, &result, reterr);
 
     if (r < 0) {
-        return fail_retry(reterr, r);
+        return r;
     }
     if (result.exit_code != 0) {
-        r = fail_platform(reterr, FN_E_PRECONDITION, "load_file %.100s: %.300s",
-                          d->conf->load_file, result.err && *result.err ? result.err : "failed");
+        r = fail_platform(reterr, FN_E_PRECONDITION, "%.300s",
+                          result.err && *result.err ? result.err : "failed");
     }
     d->exec->free_result(&result);
     return r;
@@ -147,21 +147,18 @@ void image_drop(struct oci_image *image)
 int images_prepare(struct oci *d, struct fn_op *op, const struct fn_task *task,
                    struct fn_error *reterr)
 {
-    struct image_name name;
-    struct oci_image *image;
-    int r = image_parse(task->image, &name, reterr);
+    bool due = load_file_is_due(&d->load_file); /* before the look: it may end meanwhile */
+    struct oci_image *image = calloc(1, sizeof(*image));
+    int r;
 
-    if (r == 0) {
-        r = load_file_once(&d->load_file, op, reterr);
-    }
-    if (r < 0) {
-        return r;
-    }
-    image = calloc(1, sizeof(*image));
     if (!image) {
         return fail_platform(reterr, FN_E_EXHAUSTED, "driver oci: out of memory");
     }
     r = image_open(d, task, image, reterr);
+    if (r == FN_E_NOT_FOUND && due) {
+        r = load_file_once(&d->load_file, d->host, d->op, op, reterr);
+        r = r == 0 ? image_open(d, task, image, reterr) : r;
+    }
     if (r == 0) {
         image_drop(image);
     }

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define GONE_POLL_NS 5000000LL
+#define GONE_POLL_NS  5000000LL
+#define REMOVE_MAX_NS 60000000000LL /* then the others of a sweep have their turn */
 
 /* What frozen processes of v1 were sent they meet when they are thawed. What was sent nothing, as
  * when its node is not dead, the shim's program ends: a plugin sends no signals. */
@@ -36,12 +37,14 @@ static int end_processes(struct oci *d, struct fn_op *op, const char *name,
 
 int ctr_remove(struct oci *d, struct fn_op *op, const char *name, struct fn_error *reterr)
 {
+    int64_t until_ns = d->host->clock->now_ns(d->host) + REMOVE_MAX_NS;
     char dir[OCI_PATH_MAX];
     int r = 0;
 
     snprintf(dir, sizeof(dir), "%s/%s", d->conf->state, name);
     while (r == 0 && !cgroup_remove(d->cgroup_v2, name)) {
-        r = end_processes(d, op, name, reterr);
+        r = d->host->clock->now_ns(d->host) < until_ns ? end_processes(d, op, name, reterr)
+                                                       : FN_E_DEADLINE;
     }
     if (r < 0) {
         return fail_platform(reterr, r, "container %.160s: killed, but its cgroups are not empty",
@@ -126,7 +129,7 @@ int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *in
     if (r == 0) {
         *ret_removed = n;
         shut_store(d);
-        load_file_at_start(&d->load_file, d->host, op);
+        load_file_at_start(&d->load_file, d->host, d->op, op);
     }
     return r;
 }

@@ -130,7 +130,7 @@ static const struct fn_driver_if driver_if = { FN_HDR(struct fn_driver_if, FN_MA
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* A clock that can be put forward, and timers that go by it. */
+/* A clock that can be put forward; timers and what operations sleep go by it. */
 static int64_t (*real_now_ns)(struct env *e);
 static void (*real_timer_set)(struct env *e, struct env_timer *t, int64_t at_ns);
 static atomic_llong passed_ns;
@@ -150,8 +150,17 @@ void node_pass_ns(int64_t ns)
     atomic_fetch_add(&passed_ns, ns);
 }
 
+static int op_sleep_until(struct fn_op *op, int64_t at_ns)
+{
+    return loop_op_if()->sleep_until(op, at_ns - atomic_load(&passed_ns));
+}
+
+static struct fn_op_if op_if;
+
 static void take_clock(struct env *e)
 {
+    op_if = *loop_op_if();
+    op_if.sleep_until = op_sleep_until;
     real_now_ns = e->now_ns;
     real_timer_set = e->timer_set;
     e->now_ns = now_ns;
@@ -221,7 +230,7 @@ struct node *node_start(const char *file, const char *driver, const char *const 
     plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(n->host, "fn.proc", 1, 1, proc_if(), n->proc);
-    plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
+    plugin_host_offer(n->host, "fn.op", 1, 0, &op_if, NULL);
     plugin_host_offer(n->host, "fn.driver", FN_DRIVER_MAJOR, FN_DRIVER_MINOR, &driver_if, n);
     r = load(n, file, driver, options, reterr);
     pthread_create(&n->thread, NULL, run_loop, n->loop);

@@ -2,8 +2,11 @@
 #include "scripted.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -345,6 +348,110 @@ START_TEST(a_full_disk_makes_the_cleaner_remove_more)
 }
 END_TEST
 
+/* ---- the load file --------------------------------------------------------------------------- */
+
+#define LOADS        2 /* its route */
+#define SWEEP_MS     2000
+#define LOAD_FAILED  "; tried again in 10 min, and by calls of images that are not there"
+
+static atomic_int loads;
+static char load_path[64];
+
+/* An engine that has an image, another one that it does not, and loads for ever. */
+static void setup_load(void)
+{
+    int fd;
+
+    snprintf(load_path, sizeof(load_path), "/tmp/fnd-load-%d.tar", (int)getpid());
+    fd = open(load_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ck_assert_int_eq(write(fd, "x", 1), 1);
+    close(fd);
+    routes[0] = (struct route){ HELLO, HELLO_IS_FINE, false, &inspections };
+    routes[1] = (struct route){ OF_IMAGES, STREAM, false, &streams };
+    routes[LOADS] = (struct route){ "POST /images/load", NULL, false, &loads };
+    routes[3] = (struct route){ "/images/other:1/json", NOT_THERE, false, NULL };
+    routes[4] = (struct route){ "POST /images/create", NOT_THERE, false, &pulls };
+    routes[5] = (struct route){ "/containers/json", OK(2, "[]"), true, NULL };
+    node_note_log();
+    engine_start();
+    driver_start(socket_path, "load_file", load_path);
+    ck_assert_msg(node != NULL, "%s", err.msg);
+    node_task(&task, "fnd/hello", 1, dir);
+}
+
+static void leave_load(const char *others_dir)
+{
+    unlink(load_path);
+    rmdir(others_dir);
+    leave();
+}
+
+static void *sweep(void *arg)
+{
+    struct fn_error e = { .size = sizeof(e) };
+    uint32_t removed;
+
+    (void)arg;
+    return (void *)(intptr_t)node_sweep(node, "me", "this", &removed, &e);
+}
+
+START_TEST(nobody_waits_for_a_load_file_without_need)
+{
+    char others_dir[64], line[160];
+    struct fn_task other;
+    pthread_t sweeping;
+    void *r;
+
+    setup_load();
+    node_task(&other, "other:1", 2, others_dir);
+    node_deadline_ms(node, SWEEP_MS);
+    pthread_create(&sweeping, NULL, sweep, NULL);
+    ck_assert(reaches(&loads, 1));
+    ck_assert_msg(node_prepare(node, &task, &err) == 0, "%s", err.msg);
+    ck_assert_int_lt(node_took_ns(node), SWEEP_MS * 1000000LL / 2);
+    node_deadline_ms(node, 100);
+    ck_assert_int_eq(node_prepare(node, &other, &err), FN_E_DEADLINE);
+    snprintf(line, sizeof(line), "load_file %s: it is being loaded", load_path);
+    ck_assert_str_eq(err.msg, line);
+    ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+    pthread_join(sweeping, &r);
+    ck_assert_int_eq((intptr_t)r, 0);
+    ck_assert_int_eq(atomic_load(&loads), 1);
+    ck_assert_uint_eq(node_logged(LOAD_FAILED), 1);
+    leave_load(others_dir);
+}
+END_TEST
+
+/* Whatever the engine says of it: the file is the operator's. */
+START_TEST(a_load_that_failed_is_tried_again_and_blames_nobody)
+{
+    char others_dir[64];
+    struct fn_task other;
+
+    setup_load();
+    node_task(&other, "other:1", 2, others_dir);
+    route_answers(LOADS, "HTTP/1.1 400 X\r\nContent-Length: 2\r\n\r\n{}");
+    ck_assert_int_eq((intptr_t)sweep(NULL), 0);
+    ck_assert_int_eq((intptr_t)sweep(NULL), 0);
+    ck_assert_int_eq(atomic_load(&loads), 1);
+    ck_assert_uint_eq(node_logged(LOAD_FAILED), 1);
+    ck_assert_int_lt(node_prepare(node, &other, &err), 0);
+    ck_assert_uint_eq(err.blame, FN_BLAME_PLATFORM);
+    ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+    ck_assert_int_eq(atomic_load(&loads), 2);
+    node_pass_ns(601 * 1000000000LL);
+    ck_assert_int_eq((intptr_t)sweep(NULL), 0);
+    ck_assert_int_eq(atomic_load(&loads), 3);
+    route_answers(LOADS, OK(2, "{}"));
+    ck_assert_int_eq(atomic_load(&pulls), 0);
+    ck_assert_int_lt(node_prepare(node, &other, &err), 0); /* it is not in the file either */
+    ck_assert_int_lt(node_prepare(node, &other, &err), 0);
+    ck_assert_int_eq(atomic_load(&loads), 4);
+    ck_assert_int_eq(atomic_load(&pulls), 2);
+    leave_load(others_dir);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("docker driver, images");
@@ -366,6 +473,8 @@ int main(void)
     tcase_add_loop_test(t, a_registry_cannot_declare_the_disk_full, 0, 3);
     tcase_add_test(t, a_create_that_finds_no_space_ends_pulls_too);
     tcase_add_test(t, a_full_disk_makes_the_cleaner_remove_more);
+    tcase_add_test(t, nobody_waits_for_a_load_file_without_need);
+    tcase_add_test(t, a_load_that_failed_is_tried_again_and_blames_nobody);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -367,6 +367,25 @@ START_TEST(drain_does_not_wait_for_orphans)
 }
 END_TEST
 
+/* It may be loading images, for minutes. */
+START_TEST(drain_ends_a_sweep)
+{
+    struct world *w = world_create(NULL);
+    int state = 0;
+
+    w->engine_hung = true;
+    runner_start(w->r);
+    world_run_ms(w, 200);
+    runner_drain(w->r, w->f->now + 60 * ENV_S, on_drained, &state);
+    world_run_ms(w, 200);
+    ck_assert_int_eq(state, 1);
+    ck_assert_uint_eq(w->sweeps, 1);
+    world_run_ms(w, 60000);
+    ck_assert_uint_eq(w->sweeps, 1);
+    world_destroy(w);
+}
+END_TEST
+
 /* A drain while the engine makes containers; one that hangs is waited for until the deadline. */
 static void drain_in_mid_create(bool hung)
 {
@@ -440,6 +459,7 @@ TCase *engine_tests(void)
     tcase_add_test(t, a_sweep_that_finds_the_lane_full_comes_later);
     tcase_add_test(t, drain_waits_for_calls);
     tcase_add_test(t, drain_does_not_wait_for_orphans);
+    tcase_add_test(t, drain_ends_a_sweep);
     tcase_add_loop_test(t, drain_leaves_no_container_in_the_making, 0, 2);
     return t;
 }
