@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define DEPTH_MAX 8 /* of folders in a container's folder: the runtime makes two */
+#define TRIES_MAX 4 /* its shim may write there until it has ended: twice, and a line of the log */
 
 static int open_in(const char *dir, const char *name, int flags)
 {
@@ -89,10 +90,15 @@ static void empty(int parent, int depth)
 
 bool tree_remove(const char *dir)
 {
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool gone = false;
 
-    if (fd >= 0) {
-        empty(fd, 0);
+    for (int i = 0; i < TRIES_MAX && !gone; i++) {
+        int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd >= 0) {
+            empty(fd, 0);
+        }
+        gone = rmdir(dir) == 0 || errno == ENOENT;
     }
-    return rmdir(dir) == 0 || errno == ENOENT;
+    return gone;
 }
