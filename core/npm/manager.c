@@ -632,7 +632,7 @@ int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_event_
     return 0;
 }
 
-static bool renew_wish(void *ud, const char *id, enum npm_wish wish)
+static enum npm_wish_host renew_wish(void *ud, const char *id, enum npm_wish wish)
 {
     static const enum npm_event_kind events[NPM_WISHES_N] = { [NPM_WISH_DRAIN] = NPM_DRAIN,
                                                               [NPM_WISH_REPLACE] = NPM_REPLACE,
@@ -641,10 +641,16 @@ static bool renew_wish(void *ud, const char *id, enum npm_wish wish)
     struct mgroup *g = ud;
     const struct npm_host *h = npm_host_find(g->group, id);
 
-    if (h && h->wish != wish && h->state != NPM_REMOVING && !g->standby) {
+    if (!h) {
+        return NPM_HOST_MISSING;
+    }
+    if (h->state == NPM_REMOVING) {
+        return NPM_HOST_REMOVING;
+    }
+    if (h->wish != wish && !g->standby) {
         manager_step(g, &e);
     }
-    return h != NULL;
+    return NPM_HOST_THERE;
 }
 
 /* What was wished of hosts that were adopted a moment ago, or while another manager acted. */

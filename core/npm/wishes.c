@@ -15,6 +15,7 @@ struct key {
 struct entry {
     struct key key;
     enum npm_wish wish;
+    bool removing;   /* its host, when it was seen last */
     int64_t seen_ns; /* its host */
     UT_hash_handle hh;
 };
@@ -87,6 +88,12 @@ int npm_wishes_set(struct npm_wishes *w, const char *group, const char *id, enum
     return 0;
 }
 
+/* Its host is missing. */
+static bool is_over(const struct entry *e, int64_t now_ns)
+{
+    return (e->removing && e->wish != NPM_WISH_DRAIN) || now_ns - e->seen_ns >= NPM_WISH_LIFE_NS;
+}
+
 uint32_t npm_wishes_visit(struct npm_wishes *w, const char *group, int64_t now_ns,
                           npm_wish_visit visit, void *ud)
 {
@@ -95,12 +102,16 @@ uint32_t npm_wishes_visit(struct npm_wishes *w, const char *group, int64_t now_n
 
     HASH_ITER(hh, w->entries, e, next)
     {
+        enum npm_wish_host host;
+
         if (strcmp(e->key.group, group) != 0) {
             continue;
         }
-        if (visit(ud, e->key.id, e->wish)) {
+        host = visit(ud, e->key.id, e->wish);
+        if (host != NPM_HOST_MISSING) {
             e->seen_ns = now_ns;
-        } else if (now_ns - e->seen_ns >= NPM_WISH_LIFE_NS) {
+            e->removing = host == NPM_HOST_REMOVING;
+        } else if (is_over(e, now_ns)) {
             drop(w, e);
             forgotten++;
         }

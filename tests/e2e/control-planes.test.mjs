@@ -76,6 +76,18 @@ test('cp-fixed', { concurrency: 2 }, async (t) => {
       await stop()
     }
   }))
+  all.push(t.test('a roll is over when it ends: the address that it took comes back as a new runner', async () => {
+    const { e, stop } = await fixed(2, 'adopted: none', { npm: '  runners_min: 1' })
+    try {
+      await states(e, '{"active":1}')
+      const [{ id: first }] = (await e.runners()).runners
+      for (let i = 0; i < 2; i++) assert.equal(JSON.parse((await e.cli('runners', 'roll')).stdout).replaced, 1)
+      assert.deepEqual((await e.runners()).runners.map((r) => [r.id, r.state, r.wish]), [[first, 'active', undefined]])
+      await hello(e)
+    } finally {
+      await stop()
+    }
+  }))
   await Promise.all(all)
 })
 

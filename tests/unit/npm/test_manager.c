@@ -65,6 +65,20 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
     return err_set(reterr, FN_E_EXHAUSTED, "no machine is left");
 }
 
+static int removed; /* orders */
+
+static int take_away(void *inst, struct fn_op *op, const char *group, const char *id,
+                     struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    (void)group;
+    (void)id;
+    (void)reterr;
+    removed++;
+    return 0;
+}
+
 static bool no_memory;
 static uint32_t asks;
 static uint64_t tickets[MACHINES_MAX]; /* the last one of each machine */
@@ -110,6 +124,7 @@ static int claim(void *inst, struct fn_op *op, const char *group, struct fn_erro
 static const struct fn_cplane_ops ops = { .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
                                           .list = list,
                                           .provision = provision,
+                                          .remove = take_away,
                                           .claim = claim };
 static struct plugin cplane;
 static struct npm_manager *m;
@@ -142,7 +157,7 @@ static void setup(void)
     groups_n = 1;
     runners_max = MACHINES_MAX;
     asks = runs = 0;
-    claimed = 0;
+    claimed = removed = 0;
     memset(tickets, 0, sizeof(tickets));
     machines_n = MACHINES_N;
     no_memory = false;
@@ -424,6 +439,56 @@ START_TEST(a_claim_that_fails_is_told_once_and_stays_in_the_status)
 }
 END_TEST
 
+static const struct npm_host *machine_2(void)
+{
+    return npm_host_find(npm_manager_group(m, "default"), "machine-2");
+}
+
+/* The last machine is listed, or not any more. */
+static void list_last(bool there)
+{
+    machines_n = there ? MACHINES_N : MACHINES_N - 1;
+    pass(10);
+    ck_assert_int_eq(machine_2() != NULL, there);
+}
+
+/* The control plane `fixed` gives the same addresses, which are its ids, again and again: a group
+ * once replaced its two runners by each other for ever. */
+START_TEST(what_was_removed_and_comes_back_is_a_new_runner)
+{
+    struct buf text = BUF_INIT(0);
+
+    pass(3);
+    ck_assert_int_eq(give("machine-2", NPM_END, NULL), 0);
+    pass(40);
+    ck_assert_int_gt(removed, 0);
+    kept = 0;
+    list_last(false);
+    ck_assert_uint_eq(kept, 1);
+    ck_assert_int_ge(npm_wishes_write(npm_manager_wishes(m), &text), 0);
+    ck_assert_ptr_null(strstr(buf_text(&text), "machine-2"));
+    list_last(true);
+    ck_assert_int_eq(machine_2()->wish, NPM_WISH_NONE);
+    ck_assert_int_eq(machine_2()->state, NPM_BOOTING);
+    buf_finish(&text);
+}
+END_TEST
+
+/* Only the control plane's list was short for a while. */
+START_TEST(what_was_lost_and_comes_back_is_still_wished_of)
+{
+    pass(3);
+    ck_assert_int_eq(give("machine-2", NPM_REPLACE, NULL), 0);
+    list_last(false);
+    list_last(true);
+    ck_assert_int_eq(machine_2()->wish, NPM_WISH_REPLACE);
+    ck_assert_int_eq(give("machine-2", NPM_DRAIN, NULL), 0);
+    list_last(false);
+    list_last(true);
+    ck_assert_int_eq(machine_2()->wish, NPM_WISH_DRAIN);
+}
+END_TEST
+
 /* A load balancer that has not heard of the stop yet: once its demand began a call of the control
  * plane that outlived the manager. */
 START_TEST(a_stopped_manager_begins_nothing)
@@ -478,6 +543,8 @@ int main(void)
     tcase_add_test(t, a_new_manager_does_what_was_wished_of_the_last_one);
     tcase_add_test(t, wishes_wait_until_the_manager_acts);
     tcase_add_test(t, a_claim_that_fails_is_told_once_and_stays_in_the_status);
+    tcase_add_test(t, what_was_removed_and_comes_back_is_a_new_runner);
+    tcase_add_test(t, what_was_lost_and_comes_back_is_still_wished_of);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
     tcase_add_test(t, a_stopped_manager_begins_nothing);
     tcase_add_test(t, test_defaults_are_those_of_the_rows);

@@ -528,10 +528,10 @@ END_TEST
 
 /* ---- wishes over a restart ------------------------------------------------------------------- */
 
-static bool count_drains(void *ud, const char *id, enum npm_wish wish)
+static enum npm_wish_host count_drains(void *ud, const char *id, enum npm_wish wish)
 {
     *(uint32_t *)ud += wish == NPM_WISH_DRAIN && id[0] == 'm';
-    return id[1] == '1';
+    return id[1] == '1' ? NPM_HOST_THERE : NPM_HOST_MISSING;
 }
 
 START_TEST(wishes_are_written_and_read)
