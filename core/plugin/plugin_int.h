@@ -295,6 +295,7 @@ struct plugin_health {
     struct plugin_method loop[PLUGIN_METHODS_MAX];  /* written by the loop only */
     struct plugin_method other[PLUGIN_METHODS_MAX]; /* atomic adds */
     uint64_t seen_process, seen_thread; /* ticks at the last audit; `lock` of the host */
+    uint64_t streams; /* of chance, one for each instance; atomic */
 };
 
 struct plugin_timer;

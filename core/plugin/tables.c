@@ -219,7 +219,7 @@ static void metric_add_for(const struct fn_host *host, uint32_t id, int64_t delt
 static const struct fn_metric_if metric_if = { FN_HDR(struct fn_metric_if, FN_MAGIC_METRIC),
                                                metric_declare_for, metric_add_for };
 
-/* ---- chance: xoroshiro128+, seeded by the node's seed and the instance's name ---------------- */
+/* ---- chance: xoroshiro128+, seeded by the node's seed, the instance's name and its turn ------ */
 
 static uint64_t rng_mix(uint64_t *x)
 {
@@ -250,9 +250,11 @@ static uint64_t rng_u64(const struct fn_host *host)
 
 static const struct fn_rng_if rng_if = { FN_HDR(struct fn_rng_if, FN_MAGIC_RNG), rng_u64 };
 
+/* The next instance of a name must not say as its own what the last one drew: pools tell a manager
+ * by such a number that they begin anew. The first one has the node's seed as it is. */
 static void rng_seed(struct plugin *p)
 {
-    uint64_t x = p->owner->seed;
+    uint64_t x = p->owner->seed + __atomic_fetch_add(&p->health->streams, 1, __ATOMIC_RELAXED);
     const char *texts[] = { p->factory->kind, p->factory->name, p->name };
     size_t i;
 

@@ -16,6 +16,7 @@ function withLedger() {
   return { ledger, functions: { ledger: { memory: 128, config: { LEDGER_FILE: ledger.file } }, hello: { memory: 128 } } }
 }
 
+const fnd = (...args) => promisify(execFile)(path.join(build, 'fnd'), args)
 const pause = (ms) => new Promise((r) => setTimeout(r, ms))
 const listed = async (e, id) => (await e.runners()).runners.find((r) => r.id === id)
 
@@ -60,6 +61,22 @@ test('recovery of elastic pools', async (t) => {
       await until('the pool is at zero', async () => (await e.runners()).runners.length === 0, 30_000)
       await e.lbs[0].kill()
       await e.lbs[0].start()
+      assert.equal((await invoke(e.lbs[0], fnId('hello'), '{}')).status, 200) // 503 after 30 s otherwise
+    } finally {
+      await e.stop()
+    }
+  })
+
+  await t.test('F120: a load balancer whose pool is made anew by a reload is heard at once', async () => {
+    const { functions } = withLedger()
+    const e = await Elastic.start({ functions, npm: '  demand_life: 120s', pool: ', lb_id: lb-1' })
+    try {
+      assert.equal((await invoke(e.lbs[0], fnId('hello'), '{}')).status, 200)
+      await until('the pool is at zero', async () => (await e.runners()).runners.length === 0, 30_000)
+      const file = path.join(e.lbs[0].dir, 'fn.yaml')
+      // So that its words are not as many as the last pool's within the test.
+      writeFileSync(file, readFileSync(file, 'utf8').replace('interval: 200ms', 'interval: 5s'))
+      await fnd('reload', '--config', file)
       assert.equal((await invoke(e.lbs[0], fnId('hello'), '{}')).status, 200) // 503 after 30 s otherwise
     } finally {
       await e.stop()
@@ -218,7 +235,7 @@ test('a detached call whose load balancer died is work: its runner is not remove
 test('a node that is no manager says where runners are', async () => {
   const lb = await startLb({ functions: { hello: { memory: 128 } }, addresses: ['127.0.0.1:1'] })
   try {
-    await assert.rejects(promisify(execFile)(path.join(build, 'fnd'), ['runners', '--config', `${lb.dir}/fn.yaml`, 'list']),
+    await assert.rejects(fnd('runners', '--config', `${lb.dir}/fn.yaml`, 'list'),
       /this node is of type lb, and a node pool manager has the list of runners/)
   } finally {
     await lb.stop()

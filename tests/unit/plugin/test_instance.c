@@ -67,10 +67,15 @@ static void teardown(void)
     fake_env_destroy(fake);
 }
 
+/* The first member of an instance is what the plugin sees. */
+static const struct fn_host *host_of(const struct plugin *of)
+{
+    return (const struct fn_host *)(const void *)of;
+}
+
 static const struct fn_host *host(void)
 {
-    /* The first member of an instance is what the plugin sees. */
-    return (const struct fn_host *)(const void *)p;
+    return host_of(p);
 }
 
 static void expect_create(const char *sample, int code, const char *text)
@@ -342,10 +347,26 @@ START_TEST(chance_is_a_stream_of_its_own)
     plugin_host_offer(h, "fn.wake", 1, 3, "the table", "the impl");
     other = make("good", "another", &e);
     p = make("good", "one", &e);
-    ck_assert_uint_ne(host()->rng->u64((const struct fn_host *)(const void *)other), first);
+    ck_assert_uint_ne(host()->rng->u64(host_of(other)), first);
     ck_assert_uint_eq(host()->rng->u64(host()), first); /* the other one shifted nothing */
     ck_assert_uint_eq(host()->rng->u64(host()), second);
     plugin_destroy(other);
+}
+END_TEST
+
+/* A pool that a reload made anew was taken for the last one by its manager, which heard old words. */
+START_TEST(the_next_instance_of_a_name_draws_something_else)
+{
+    struct fn_error e = ERR_INIT;
+    uint64_t first = host()->rng->u64(host());
+    struct plugin *next = make("good", "one", &e);
+    uint64_t second = host()->rng->u64(host_of(next));
+
+    plugin_destroy(p);
+    p = make("good", "one", &e);
+    ck_assert_uint_ne(second, first);
+    ck_assert_uint_ne(host()->rng->u64(host()), first);
+    plugin_destroy(next);
 }
 END_TEST
 
@@ -594,6 +615,7 @@ TCase *instance_tests(void)
     tcase_add_test(t, another_file_of_the_same_size_and_time);
     tcase_add_test(t, metrics_are_init_only_and_named);
     tcase_add_test(t, chance_is_a_stream_of_its_own);
+    tcase_add_test(t, the_next_instance_of_a_name_draws_something_else);
     tcase_add_test(t, without_env_tables_are_harmless);
     tcase_add_test(t, breadcrumbs_nest);
     tcase_add_test(t, slow_calls_are_counted);
