@@ -362,22 +362,22 @@ static json_t *lb_status(const struct node *n)
 }
 
 /* Known functions are served from the catalogue while the API node is away, and all load balancers
- * would turn red at once: it is no reason. Neither are groups without a runner as long as there is
- * one that can take calls. */
+ * would turn red at once: it is no reason. Neither are groups without a runner as long as another
+ * one's is connected; or, when nobody has one, as long as the pool can tell of new ones. */
 static const char *lb_unready(const struct node *n, char *text, size_t cap)
 {
     struct place_counts c;
 
     place_count(n->place, &c);
-    if (c.groups == 0 || c.groups_usable > 0) {
-        return NULL;
-    }
-    if (c.runners > 0) {
+    if (c.runners > 0 && c.runners_up == 0) {
         snprintf(text, cap, "no runner is connected, of %u that the pool lists", c.runners);
-    } else {
-        snprintf(text, cap, "the pool cannot tell which runners there are");
+        return text;
     }
-    return text;
+    if (c.runners == 0 && c.groups_empty == 0 && c.groups_stale > 0) {
+        snprintf(text, cap, "the pool cannot tell which runners there are");
+        return text;
+    }
+    return NULL;
 }
 
 static void on_why(void *ud, struct admin_request *rq)

@@ -794,18 +794,23 @@ void place_destroy(struct place *p)
     free(p);
 }
 
+/* Of a group that only calls named the pool said nothing. */
+static bool is_told_empty(const struct place_group *g)
+{
+    const struct source *s = g->place->source;
+
+    return g->snap->view.n == 0 && !(g->snap->view.flags & FN_SNAP_STALE) && s &&
+           g->published_by == s->seq;
+}
+
 static void count_group(const struct place_group *g, struct place_counts *ret)
 {
-    bool stale = g->snap->view.flags & FN_SNAP_STALE;
-    uint32_t up = 0;
-
     for (uint32_t i = 0; i < g->snap->view.n; i++) {
-        up += runner_is_up(g->snap->runners[i]);
+        ret->runners_up += runner_is_up(g->snap->runners[i]);
     }
     ret->trying += g->trying_n;
     ret->runners += g->snap->view.n;
-    ret->runners_up += up;
-    ret->groups_usable += up > 0 || (g->snap->view.n == 0 && !stale);
+    ret->groups_empty += is_told_empty(g);
 }
 
 void place_count(const struct place *p, struct place_counts *ret)

@@ -247,9 +247,7 @@ struct place_counts {
     uint32_t groups;
     uint32_t runners;
     uint32_t runners_up;
-    /* groups that can take a call: a runner is connected, or the pool knows that there is none yet
-     * and can tell of new ones */
-    uint32_t groups_usable;
+    uint32_t groups_empty; /* the pool in use said so, and can tell of new runners */
     uint32_t groups_stale; /* whose pool failed last */
 };
 void place_count(const struct place *p, struct place_counts *ret);

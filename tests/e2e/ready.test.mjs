@@ -36,6 +36,23 @@ describe('readiness', () => {
     await Promise.all([lb.stop(), runner.stop()])
   })
 
+  it('a load balancer whose runner is down: not, though a call named a group that nobody knows', async () => {
+    const runner = await startRunner({ runner: 'memory_total: 256MiB' })
+    const functions = { hello: { memory: 128 }, stray: { image: 'hello', memory: 128, config: { FN_LB_GROUP_ID: 'nobody-knows' } } }
+    const e = await Elastic.start({ functions, npm: '  runners_min: 1', cplane: `{ use: fixed, addresses: ["${runner.address}"], adopted: all }` })
+    const [lb] = e.lbs
+    assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
+    await says(lb, 200, /ready/)
+    await runner.kill()
+    await says(lb, 503, /^no runner is connected, of 1 that the pool lists\n$/)
+    const stray = invoke(lb, fnId('stray'), '{}').catch(() => {})
+    await until('its group is there', async () => /groups 2/.test(await lb.ask('status')))
+    assert.equal((await ask(lb)).status, 503)
+    await lb.kill() // the call waits for half a minute
+    await e.stop()
+    await stray
+  })
+
   it('while it drains: not', async () => {
     const runner = await startRunner()
     const lb = await startLb({ addresses: [runner.address], functions: { slow: { image: 'sleeper' } } })

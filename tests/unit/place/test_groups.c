@@ -57,6 +57,31 @@ START_TEST(idle_groups_make_room)
 }
 END_TEST
 
+/* What a node's readiness goes by. */
+START_TEST(only_the_pool_says_that_a_group_is_empty)
+{
+    const struct fn_snap_if *snap = fake_plugin_table("fn.snap");
+    struct fn_error why = ERR_INIT;
+    struct place_counts n;
+
+    leave(call_to("a", "made-up"));
+    place_count(place, &n);
+    ck_assert_uint_eq(n.groups, 2);
+    ck_assert_uint_eq(n.groups_empty, 0);
+    publish("default", (const char *const[]){ NULL });
+    place_count(place, &n);
+    ck_assert_uint_eq(n.groups_empty, 1);
+    err_set(&why, FN_E_UNAVAILABLE, "no list");
+    ck_assert_int_eq((snap->fail)(&pool.host, "default", &why), 0);
+    place_count(place, &n);
+    ck_assert_uint_eq(n.groups_empty, 0);
+    ck_assert_uint_eq(n.groups_stale, 1);
+    PUBLISH("r1:1");
+    place_count(place, &n);
+    ck_assert_uint_eq(n.groups_empty + n.groups_stale, 0);
+}
+END_TEST
+
 START_TEST(groups_in_use_stay)
 {
     struct place_call *waiting = call_to("a", "w");
@@ -139,7 +164,9 @@ END_TEST
 
 TCase *groups_tests(void)
 {
-    const TTest *const tests[] = { idle_groups_make_room, groups_in_use_stay,
+    const TTest *const tests[] = { idle_groups_make_room,
+                                   only_the_pool_says_that_a_group_is_empty,
+                                   groups_in_use_stay,
                                    an_app_has_a_share_of_the_groups_without_runners,
                                    lists_have_room_of_their_own };
 
