@@ -42,6 +42,7 @@ struct group {
     uint32_t n, cap;
     uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */
     int known;       /* a list was taken */
+    int failed;      /* the stream broke off, and the host holds what it has for stale */
     int fresh;       /* the stream is new: its first list is what the manager knows now */
     const char **label_sets; /* of the list that is taken, in the group's words */
     uint32_t n_label_sets, cap_label_sets;

@@ -24,7 +24,22 @@ static int64_t now_ns(const struct link *l)
 static void fail_all(struct link *l, int32_t code, const char *text)
 {
     for (uint32_t i = 0; i < l->groups.n; i++) {
+        l->groups.list[i]->failed = 1;
         l->failed(l->ud, l->groups.list[i], code, text);
+    }
+}
+
+/* The manager answers again. Its next stream tells of the groups that it knows, and never of the
+ * others: nothing that the host holds of these is old. */
+static void unmark_unknown(struct link *l)
+{
+    for (uint32_t i = 0; i < l->groups.n; i++) {
+        struct group *g = l->groups.list[i];
+
+        if (g->failed && !g->known) {
+            g->failed = 0;
+            intake_publish(&l->intake, g);
+        }
     }
 }
 
@@ -99,6 +114,8 @@ static void on_demand_end(void *ud, int32_t code, const char *text)
         object(l, text);
     } else if (code < 0) {
         say(l->host, FN_LOG_DEBUG, "demand was not taken", text);
+    } else if (l->watch_call != 0) {
+        unmark_unknown(l);
     }
 }
 

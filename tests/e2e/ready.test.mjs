@@ -71,11 +71,12 @@ describe('readiness', () => {
   })
 
   it('a pool at zero is ready while its manager is there, and not when neither it nor a runner is', async () => {
-    const e = await Elastic.start({ functions: { hello: {} } })
+    const e = await Elastic.start({ functions: { hello: {}, stray: { image: 'hello', config: { FN_LB_GROUP_ID: 'nobody-knows' } } } })
     await says(e.npm, 200, /ready/)
     await says(e.lbs[0], 200, /ready/)
     e.npm.signal('SIGSTOP')
     const waiting = invoke(e.lbs[0], fnId('hello')) // names the group
+    const stray = invoke(e.lbs[0], fnId('stray')).catch(() => {}) // and one that the manager has not
     await e.npm.kill()
     await says(e.lbs[0], 503, /the pool cannot tell which runners there are/)
     assert.match(await e.lbs[0].ask('status'), /not ready: the pool cannot tell which runners there are\ndegraded pool-stale\n[^]*groups_stale [1-9]/)
@@ -86,7 +87,9 @@ describe('readiness', () => {
     assert.doesNotMatch(await e.lbs[0].ask('status'), /degraded|not ready/)
     assert.match(await e.npm.ask('status'), /^npm +wanted_mb \d+, .*hosts \d+$/m)
     assert.equal((await waiting).status, 200)
+    await e.lbs[0].kill()
     await e.stop()
+    await stray
   })
 
   it('a manager: not when its control plane fails again and again', async () => {
