@@ -152,6 +152,8 @@ static const struct node_route npm_routes[] = {
     { NULL, NULL, NULL },
 };
 
+/* One that refuses more machines (a cloud's quota) answers, and the runners that there are do well
+ * with it. */
 static const char *npm_unready(const struct node *n, char *text, size_t cap)
 {
     for (uint32_t i = 0; i < npm_manager_count(n->npm); i++) {
@@ -159,9 +161,9 @@ static const char *npm_unready(const struct node *n, char *text, size_t cap)
         struct npm_figures f;
 
         npm_figures(npm_manager_group(n->npm, name), &f);
-        if (f.cplane_failures >= CPLANE_FAILURES) {
+        if (f.cplane_away >= CPLANE_FAILURES) {
             snprintf(text, cap, "the control plane fails: %u calls for group %.64s in a row",
-                     f.cplane_failures, name);
+                     f.cplane_away, name);
             return text;
         }
     }

@@ -343,7 +343,9 @@ static void provision_failed(struct npm_group *g, int64_t now_ns)
 static void provision_answered(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
 {
     struct npm_request *r = request_find(g, g->call_request);
+    bool open = e->kind == NPM_PROVISION_FAILED && e->unknown;
 
+    g->provisions_open = open ? g->provisions_open + 1 : 0;
     if (e->kind == NPM_PROVISION_FAILED || e->n == 0) {
         provision_failed(g, now_ns);
         if (e->kind == NPM_PROVISIONED) {
@@ -355,7 +357,7 @@ static void provision_answered(struct npm_group *g, const struct npm_event *e, i
     if (!r) {
         return; /* it expired, or its runners were faster than the answer */
     }
-    if (e->kind == NPM_PROVISION_FAILED && e->unknown) {
+    if (open) {
         r->unknown = true;
     } else if (e->kind == NPM_PROVISION_FAILED && !r->unknown) {
         r->id =

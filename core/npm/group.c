@@ -394,6 +394,7 @@ void npm_figures(const struct npm_group *g, struct npm_figures *ret)
                                  .asked_n = g->asked_n,
                                  .lbs_n = g->n_lbs,
                                  .cplane_failures = g->list_failures + g->provision_failures,
+                                 .cplane_away = g->list_failures + g->provisions_open,
                                  .stillborn = g->stillborn,
                                  .lbs_twice = g->lbs_twice,
                                  .leaving_n = g->leaving_n,

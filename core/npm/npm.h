@@ -326,6 +326,7 @@ struct npm_figures {
     uint32_t requests_n;
     uint32_t lbs_n;
     uint32_t cplane_failures; /* in a row */
+    uint32_t cplane_away; /* of these: lists, and provisions of which nobody knows the outcome */
     uint32_t stillborn;       /* pauses in a row because hosts did not live */
     uint32_t lbs_twice;       /* whose id another LB uses as well */
     uint32_t leaving_n;       /* active or booting, to be replaced */

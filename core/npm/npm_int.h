@@ -139,6 +139,7 @@ struct npm_group {
     int64_t call_next_ns;
     int64_t list_next_ns, provision_next_ns; /* back-off */
     uint32_t list_failures, provision_failures;
+    uint32_t provisions_open; /* in a row, of which nobody knows the outcome: no refusals */
     int64_t stillborn_next_ns; /* requests are made from then on */
     uint32_t stillborn;        /* pauses in a row */
 

@@ -103,6 +103,15 @@ describe('readiness', () => {
     await e.stop()
   })
 
+  it('a manager whose control plane has no more machines: it answers', async () => {
+    const runner = await startRunner()
+    const e = await Elastic.start({ functions: { hello: {} }, npm: '  runners_min: 2\n  backoff_max: 1s', cplane: `{ use: fixed, addresses: ["${runner.address}"] }` })
+    await until('it refused again and again', async () => await e.npm.metric('fn_npm_cplane_failures') > 3, 20_000)
+    assert.equal((await ask(e.npm)).status, 200)
+    await e.stop()
+    await runner.stop()
+  })
+
   it('a runner: not while its engine does not answer', { skip: noEngine }, async () => {
     const socket = path.join(tempDir(), 'docker.sock')
     const proxy = await Proxy.start({ path: socketPath }, { path: socket })

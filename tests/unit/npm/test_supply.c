@@ -146,9 +146,11 @@ START_TEST(a_failing_control_plane_is_asked_ever_more_slowly)
     pass(270, RUNNER_MB);
     ck_assert_uint_le(cloud.provisions, 11);
     ck_assert_uint_eq(cloud.last_request, id);
+    ck_assert_uint_gt(figures().cplane_away, 3);
     cloud.provision_fails = false;
     pass(70, RUNNER_MB);
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+    ck_assert_uint_eq(figures().cplane_away, 0);
 }
 END_TEST
 
@@ -179,6 +181,8 @@ START_TEST(a_refused_request_may_change)
     pass(12, 3 * RUNNER_MB);
     id = cloud.last_request;
     ck_assert_uint_eq(cloud.last_n, 3);
+    ck_assert_uint_gt(figures().cplane_failures, 0);
+    ck_assert_uint_eq(figures().cplane_away, 0);
     pass(60, RUNNER_MB);
     ck_assert_uint_ne(cloud.last_request, id);
     ck_assert_uint_eq(cloud.last_n, 1);
