@@ -162,7 +162,8 @@ bool life_too_many_resets(struct rpc_conn *l)
 
 static int64_t next_ping_ns(const struct rpc_conn *l)
 {
-    int64_t ms = l->left ? l->limits->left_silence_ms : l->limits->client_silence_ms;
+    const struct rpc_limits *limits = &l->transport->limits;
+    int64_t ms = l->left ? limits->left_silence_ms : limits->client_silence_ms;
     int64_t silent = l->heard_ns + ms * ENV_MS;
     int64_t apart = l->pinged_ns ? l->pinged_ns + RPC_PINGS_APART_MS * ENV_MS : 0;
 
@@ -177,13 +178,13 @@ static void look_at_silence(struct rpc_conn *l)
         rpc_conn_break(l, "no HTTP/2 preface came");
     } else if (l->pinged) {
         rpc_conn_break(l, "the peer does not answer a ping");
-    } else if (!l->left && l->limits->client_silence_ms == 0) {
+    } else if (!l->left && l->transport->limits.client_silence_ms == 0) {
         return;
     } else if (now >= next_ping_ns(l)) {
         l->pinged = true;
         l->pinged_ns = now;
         l->ops->ping(l, false);
-        set_timer(l, LIFE_SILENCE, now + l->limits->answer_ms * ENV_MS);
+        set_timer(l, LIFE_SILENCE, now + l->transport->limits.answer_ms * ENV_MS);
     } else {
         set_timer(l, LIFE_SILENCE, next_ping_ns(l));
     }
@@ -240,7 +241,7 @@ void rpc_conn_leave(struct rpc_conn *l)
         l->cb = NULL;
     l->left = true;
     life_idle(l);
-    if (!l->dead && l->limits->left_silence_ms > 0) {
+    if (!l->dead && l->transport->limits.left_silence_ms > 0) {
         set_timer(l, LIFE_SILENCE, next_ping_ns(l));
     }
 }
@@ -274,7 +275,7 @@ void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct transp
 {
     l->ops = ops;
     l->env = t->env;
-    l->limits = &t->limits;
+    l->transport = t;
     l->server = server;
     LIST_INIT(&l->streams);
     LIST_INSERT_HEAD(&t->conns, l, entry);
@@ -282,7 +283,7 @@ void life_init(struct rpc_conn *l, const struct rpc_life_ops *ops, struct transp
     l->timer.cb = life_on_timer;
     l->heard_ns = env_now_ns(l->env);
     if (server) {
-        set_timer(l, LIFE_SILENCE, l->heard_ns + l->limits->answer_ms * ENV_MS);
+        set_timer(l, LIFE_SILENCE, l->heard_ns + l->transport->limits.answer_ms * ENV_MS);
     }
 }
 

@@ -29,7 +29,7 @@ struct rpc_conn {
     struct net_io *io;
     void (*io_close)(struct net_io *io);
     struct env *env;
-    const struct rpc_limits *limits;
+    struct transport *transport;
     const struct rpc_conn_cb *cb; /* NULL: nobody listens */
     void *ud;
     bool server;
@@ -135,8 +135,15 @@ void stream_deliver_ends(struct rpc_stream *st);
 void stream_tell_end(struct rpc_stream *st);
 /* The peer's end: trailers, a reset, the loss of the connection. The first one counts. */
 void stream_over(struct rpc_stream *st, int status, const char *text, bool refused);
-/* Our own verdict about a stream that the peer thinks is running: it is reset. */
+/* Our own verdict about a stream: one that the peer thinks is running is reset. What was kept is
+ * dropped, so the verdict stands in place of an end of the peer's that its owner was not told. */
 void stream_fail(struct rpc_stream *st, int status, const char *text);
+/* Bytes that came and wait for its owner, or not any more. A stream that is dropped holds none. */
+void stream_hold(struct rpc_stream *st, uint64_t bytes);
+void stream_release(struct rpc_stream *st, uint64_t bytes);
+/* As long as all streams hold too much for `bytes` more, one ends: of those whose owners read
+ * nothing the one that holds most, else of all. It may be any, and another's owner is called. */
+void stream_make_room(struct transport *t, uint64_t bytes);
 void stream_forget(struct rpc_stream *st); /* the library does not know it any more */
 void stream_orphan(struct rpc_stream *st, const char *why); /* its connection is gone */
 void stream_drop(struct rpc_stream *st);                    /* the same, silently */

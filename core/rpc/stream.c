@@ -24,6 +24,8 @@ void stream_leave(struct rpc_stream *st)
     env_undefer(st->env, &st->task);
     env_timer_clear(st->env, &st->deadline);
     st->ops->drop_kept(st);
+    /* Broken by a transport whose drop_kept() leaves something. */
+    assert(st->held_bytes == 0);
     if (st->ops->finish) {
         st->ops->finish(st);
     }
@@ -128,6 +130,11 @@ void stream_fail(struct rpc_stream *st, int status, const char *text)
     stream_enter(st);
     st->paused = false;
     st->ops->drop_kept(st);
+    if (st->over && !st->told) {
+        st->over = false;
+        free(st->text);
+        st->text = NULL;
+    }
     if (st->server) {
         const struct rpc_stream_cb *cb = st->cb;
 
@@ -164,6 +171,56 @@ void stream_set_deadline(struct rpc_stream *st, int64_t deadline_ns)
 {
     st->deadline_ns = deadline_ns;
     env_timer_set(st->env, &st->deadline, deadline_ns);
+}
+
+/* ---- what waits for its owner ---------------------------------------------------------------- */
+
+void stream_hold(struct rpc_stream *st, uint64_t bytes)
+{
+    if (st->held_bytes == 0 && bytes > 0) {
+        LIST_INSERT_HEAD(&st->transport->holders, st, holder);
+    }
+    st->held_bytes += bytes;
+    st->transport->held_bytes += bytes;
+}
+
+void stream_release(struct rpc_stream *st, uint64_t bytes)
+{
+    /* Broken by a transport that counts what came in another way than what it hands over. */
+    assert(bytes <= st->held_bytes);
+    st->held_bytes -= bytes;
+    st->transport->held_bytes -= bytes;
+    if (st->held_bytes == 0 && bytes > 0) {
+        LIST_REMOVE(st, holder);
+    }
+}
+
+static bool holds_more(const struct rpc_stream *st, const struct rpc_stream *than)
+{
+    return !than || (st->paused != than->paused ? st->paused : st->held_bytes > than->held_bytes);
+}
+
+/* NULL: none that can be ended. */
+static struct rpc_stream *holds_most(struct transport *t)
+{
+    struct rpc_stream *st, *most = NULL;
+
+    LIST_FOREACH(st, &t->holders, holder) {
+        if (st->cb && !st->told && !st->delivering && holds_more(st, most)) {
+            most = st;
+        }
+    }
+    return most;
+}
+
+/* Whoever receives next may hold nothing: those that made it so much end. */
+void stream_make_room(struct transport *t, uint64_t bytes)
+{
+    struct rpc_stream *st;
+
+    while (t->held_bytes + bytes > t->limits.memory_max_bytes && (st = holds_most(t))) {
+        stream_fail(st, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
+    }
 }
 
 /* ---- what its owner does --------------------------------------------------------------------- */
@@ -283,6 +340,7 @@ void stream_init(struct rpc_stream *st, const struct rpc_stream_ops *ops, struct
     st->ops = ops;
     st->env = c->env;
     st->conn = c;
+    st->transport = c->transport;
     st->server = c->server;
     st->task.cb = stream_on_task;
     st->deadline.cb = stream_on_deadline;

@@ -43,7 +43,7 @@
 
 struct rpc_limits {
     uint32_t message_max_bytes;
-    uint64_t memory_max_bytes; /* received and not yet taken, of all connections */
+    uint64_t memory_max_bytes; /* received and not yet taken, of all connections: stream_hold() */
     uint32_t streams_max;      /* of a client's connection */
     int64_t client_silence_ms; /* a server pings a client after that; 0 = never */
     int64_t left_silence_ms;   /* the same of a client's connection that is left with calls on it */
@@ -58,6 +58,8 @@ struct transport {
     struct env *env;
     struct rpc_limits limits;
     LIST_HEAD(, rpc_conn) conns;
+    LIST_HEAD(, rpc_stream) holders; /* of messages that came and were not taken */
+    uint64_t held_bytes;             /* theirs */
 };
 struct rpc_conn;
 
@@ -69,6 +71,9 @@ struct rpc_stream {
     struct env *env;
     struct rpc_conn *conn; /* NULL: gone */
     LIST_ENTRY(rpc_stream) entry;
+    struct transport *transport;
+    LIST_ENTRY(rpc_stream) holder; /* as long as held_bytes > 0 */
+    uint64_t held_bytes;
     const struct rpc_stream_cb *cb;
     void *ud;
     struct env_task task;      /* goes on after a pause, tells writable */
@@ -171,7 +176,7 @@ struct rpc_transport {
 };
 
 /* Both sides of the table are of one build; it is no interface for anybody else. */
-#define RPC_TRANSPORT_BUILD FND_VERSION "/5"
+#define RPC_TRANSPORT_BUILD FND_VERSION "/6"
 
 extern const struct rpc_transport rpc_transport_nghttp2;
 

@@ -33,7 +33,16 @@ static void count_taken(struct core_stream *st, grpc_byte_buffer *bytes)
     if (st->id) {
         len = len < st->fed_bytes - st->taken_bytes ? len : st->fed_bytes - st->taken_bytes;
         st->taken_bytes += len;
-        st->t->held_bytes -= len;
+        stream_release(&st->base, len);
+    }
+}
+
+/* What C core still has for it is no owner's. */
+static void forget_fed(struct core_stream *st)
+{
+    if (st->id) {
+        stream_release(&st->base, st->fed_bytes - st->taken_bytes);
+        st->taken_bytes = st->fed_bytes;
     }
 }
 
@@ -46,7 +55,7 @@ static grpc_byte_buffer *take_message(struct core_stream *st)
     if (m) {
         STAILQ_REMOVE_HEAD(&st->messages, link);
         free(m);
-        st->t->held_bytes -= MESSAGE_COST_BYTES;
+        stream_release(&st->base, MESSAGE_COST_BYTES);
         count_taken(st, bytes);
     }
     return bytes;
@@ -60,6 +69,7 @@ static void drop_messages(struct rpc_stream *base)
     while ((bytes = take_message(st))) {
         grpc_byte_buffer_destroy(bytes);
     }
+    forget_fed(st);
 }
 
 /* NULL: it has none, or none any more. */
@@ -138,8 +148,7 @@ static void core_call_detach(struct rpc_stream *base)
     lose_name(st);
     if (st->id) {
         HASH_DELETE(hh, core_call_conn(st)->named, st);
-        st->t->held_bytes -= st->fed_bytes - st->taken_bytes;
-        st->taken_bytes = st->fed_bytes;
+        forget_fed(st);
     }
 }
 
@@ -232,18 +241,18 @@ static void core_call_deliver(struct core_stream *st)
 /* Messages without bytes cost memory too: five bytes of the wire are hundreds here. */
 static void core_call_keep(struct core_stream *st, grpc_byte_buffer *bytes)
 {
-    bool full = st->t->held_bytes + MESSAGE_COST_BYTES > st->t->base.limits.memory_max_bytes;
-    struct core_message *m = full ? NULL : malloc(sizeof(*m));
+    struct core_message *m = malloc(sizeof(*m));
 
     if (!m) {
         count_taken(st, bytes);
         grpc_byte_buffer_destroy(bytes);
-        stream_fail(&st->base, GRPC_EXHAUSTED, full ? RPC_TOO_MUCH_HELD : "out of memory");
+        stream_fail(&st->base, GRPC_EXHAUSTED, "out of memory");
         return;
     }
     m->bytes = bytes;
     STAILQ_INSERT_TAIL(&st->messages, m, link);
-    st->t->held_bytes += MESSAGE_COST_BYTES;
+    stream_hold(&st->base, MESSAGE_COST_BYTES);
+    stream_make_room(&st->t->base, 0); /* it may end itself */
 }
 
 /* The next message is one that no owner may have, or is behind it. */

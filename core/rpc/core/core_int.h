@@ -38,7 +38,6 @@ struct core {
     struct env_timer tick; /* what C core's own threads completed is looked for */
     uint32_t events; /* that wait for C core at its ends of pairs, at most */
     uint32_t busy_ops;
-    uint64_t held_bytes; /* came on streams and not taken by their owners yet */
     /* Apart: C core's output is looked at from callbacks in the middle of a peer's input. */
     unsigned char in[CORE_READ_BYTES], out[CORE_READ_BYTES];
 };
@@ -101,7 +100,7 @@ struct core_conn {
     bool blocked; /* the socket is full */
     bool feeding; /* C core's pair is full */
     bool core_ended; /* C core has closed its end */
-    bool judging;    /* a stream's message cannot be taken */
+    bool judging;    /* a stream's message cannot be taken, or all hold too much */
     bool breaks;     /* client: the frame ends streams whose messages C core would drop */
     uint32_t peer_streams_max; /* SETTINGS_MAX_CONCURRENT_STREAMS */
     uint32_t calls_n;          /* client: of this connection so far */
@@ -186,7 +185,6 @@ struct core_stream {
     uint32_t bad_bytes; /* length of a message that is too long */
     bool bad_encoding;  /* one is compressed */
     uint64_t bad_from;  /* where such a message begins, in bytes that came */
-    bool bad_memory;    /* more came than all may hold */
     STAILQ_HEAD(, core_message) messages;
     uint64_t fed_bytes, taken_bytes; /* of messages and their prefixes, when the id is known */
     uint64_t read_bytes; /* the same of what C core has handed out */

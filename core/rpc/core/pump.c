@@ -137,9 +137,9 @@ static void count_fed(struct core_conn *c, uint32_t id, size_t len)
 
     if (st) {
         st->fed_bytes += len;
-        c->t->held_bytes += len;
-        st->bad_memory = c->t->held_bytes > c->t->base.limits.memory_max_bytes;
-        c->judging = c->judging || st->bad_memory;
+        stream_hold(&st->base, len);
+        c->judging = c->judging ||
+                     c->t->base.held_bytes > c->t->base.limits.memory_max_bytes;
     } else if (a) {
         a->fed_bytes += len;
     }
@@ -151,14 +151,10 @@ static void judge_stream(struct core_conn *c, struct core_stream *st)
 
     if (st->bad_encoding) {
         stream_fail(&st->base, GRPC_INTERNAL, "RUN403 a message is compressed; expected identity");
-    } else if (st->bad_bytes) {
+    } else {
         snprintf(text, sizeof(text), "RUN402 received message larger than max (%u vs. %u)",
                  st->bad_bytes, c->t->base.limits.message_max_bytes);
         stream_fail(&st->base, GRPC_EXHAUSTED, text);
-    } else if (c->t->held_bytes > c->t->base.limits.memory_max_bytes) {
-        stream_fail(&st->base, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
-    } else {
-        st->bad_memory = false; /* others took theirs */
     }
 }
 
@@ -167,12 +163,13 @@ static void pump_judge(struct core_conn *c)
     struct rpc_stream *base, *next;
 
     c->judging = false;
-    core_settle(c->t);
+    core_settle(c->t); /* owners take what they can */
+    stream_make_room(&c->t->base, 0);
     for (base = LIST_FIRST(&c->life.streams); base && !c->life.doomed; base = next) {
         struct core_stream *st = core_stream_of(base);
 
         next = LIST_NEXT(base, entry);
-        if (!base->over && (st->bad_encoding || st->bad_bytes || st->bad_memory)) {
+        if (!base->over && (st->bad_encoding || st->bad_bytes)) {
             judge_stream(c, st);
             next = LIST_FIRST(&c->life.streams); /* an owner may have closed any */
         }
@@ -204,8 +201,10 @@ void pump_name_arrival(struct core_conn *c, struct core_stream *st)
         st->bad_encoding = a->bad_encoding;
         st->bad_from = a->bad_from;
         st->closed_in = a->closed_in;
-        c->t->held_bytes += st->fed_bytes;
         name_stream(c, st);
+        if (st->id) {
+            stream_hold(&st->base, st->fed_bytes);
+        }
         free(a);
     }
 }

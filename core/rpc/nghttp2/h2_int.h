@@ -29,7 +29,6 @@ struct h2 {
     struct transport base;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
-    uint64_t held_bytes; /* in the reassembly buffers of all streams */
     /* One turn's input and output; only one connection uses them at a time. */
     unsigned char in[H2_IN_BYTES];
     unsigned char out[H2_OUT_BYTES];

@@ -26,7 +26,7 @@ static void keep_none(struct rpc_stream *base)
 {
     struct h2_stream *st = stream_of(base);
 
-    st->h->held_bytes -= st->in.len;
+    stream_release(base, st->in.len);
     buf_finish(&st->in);
 }
 
@@ -123,14 +123,14 @@ static size_t stream_deliver(struct h2_stream *st, const unsigned char *data, si
 
 static void stream_keep(struct h2_stream *st, const unsigned char *data, size_t len)
 {
-    struct h2 *h = st->h;
-
-    if (h->held_bytes + len > h->base.limits.memory_max_bytes) {
-        stream_fail(&st->base, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
-    } else if (buf_add(&st->in, data, len) < 0) {
+    stream_make_room(&st->h->base, len);
+    if (!st->base.cb || st->base.over) {
+        return; /* it held most itself */
+    }
+    if (buf_add(&st->in, data, len) < 0) {
         stream_fail(&st->base, GRPC_EXHAUSTED, "out of memory");
     } else {
-        h->held_bytes += len;
+        stream_hold(&st->base, len);
     }
 }
 
@@ -147,7 +147,7 @@ static void deliver_kept(struct h2_stream *st)
     st->base.delivering = true;
     taken = stream_deliver(st, (const unsigned char *)all.data, all.len);
     st->base.delivering = false;
-    st->h->held_bytes -= taken;
+    stream_release(&st->base, taken);
     buf_consume(&all, taken);
     st->in = all;
     if (!st->base.cb || st->in.len == 0) {

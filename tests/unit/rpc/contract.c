@@ -416,6 +416,63 @@ START_TEST(test_deadline_of_a_paused_call)
 }
 END_TEST
 
+#define SLOW_N 20
+
+static bool a_slow_one_ended(void *ud)
+{
+    const struct told *slow = ud;
+    uint32_t ended = 0;
+
+    for (int i = 0; i < SLOW_N; i++) {
+        ended += slow[i].ends;
+    }
+    return ended > 0;
+}
+
+/* Answers whose owners do not read hold as much as all may: of these some end, and none whose owner
+ * reads. An answer that is whole and waits for its owner is one of them. */
+START_TEST(who_holds_most_ends_first)
+{
+    const char *const slow_ones[] = { "big:30000000", "big:900000" };
+    struct rpc_config config = RPC_CONFIG_INIT;
+    struct told slow[SLOW_N] = { 0 }, big = { 0 }, echo = { 0 };
+    char *body = calloc(1, 300000);
+    uint32_t ended = 0;
+
+    config.memory_max_bytes = 16u << 20;
+    f = fixture_create_with(OVER_UNIX, &config);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    for (int i = 0; i < SLOW_N; i++) {
+        slow[i].pause_at_start = true;
+        told_start(&slow[i], f, slow_ones[_i], NULL, 0);
+        WAIT(f, told_started, &slow[i]);
+    }
+    WAIT(f, a_slow_one_ended, slow);
+    told_run(&big, f, "big:200000", NULL, 0);
+    told_run(&echo, f, "echo", body, 300000);
+    assert_ok(&big);
+    assert_big(&big, 200000);
+    assert_ok(&echo);
+    loop_enter(f->loop);
+    for (int i = 0; i < SLOW_N; i++) {
+        ended += slow[i].ends;
+        ck_assert_int_eq(slow[i].grpc_status, slow[i].ends ? 8 : 0);
+        ck_assert_int_eq(slow[i].proof, ENGAGE_PROOF_NONE);
+    }
+    loop_leave(f->loop);
+    ck_assert_uint_lt(ended, 8);
+    for (int i = 0; i < SLOW_N; i++) {
+        if (!slow[i].ends) {
+            told_close(&slow[i]);
+        }
+    }
+    free(body);
+    fixture_destroy(f);
+}
+END_TEST
+
 START_TEST(test_drain)
 {
     struct told t = { 0 };
@@ -547,6 +604,7 @@ TCase *contract_case(void)
     tcase_add_loop_test(tc, test_pause_holds_the_server_back, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_deadline_behind_a_pause, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_deadline_of_a_paused_call, 0, TRANSPORTS_N);
+    tcase_add_loop_test(tc, who_holds_most_ends_first, 0, 2);
     tcase_add_loop_test(tc, test_client_cancels, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_client_cancels_inside_a_callback, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_server_aborts, 0, TRANSPORTS_N);
