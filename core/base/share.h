@@ -24,7 +24,7 @@ static inline bool share_allows(uint64_t limit, uint64_t used, uint64_t own, uin
 struct share_holder {
     UT_hash_handle hh;
     uint64_t bytes; /* the owner's to count */
-    uint32_t users;
+    uint32_t users; /* who joined and did not leave */
     char name[];
 };
 

@@ -143,20 +143,36 @@ static void trace_answer(struct place_call *pc, const struct fn_answer *answer)
     }
 }
 
-static void take_place(struct place_call *pc)
-{
-    pc->has_place = true;
-    pc->place->places_n++;
-    ++*turns_places(pc);
-}
-
 static void give_place(struct place_call *pc)
 {
-    if (pc->has_place) {
-        pc->has_place = false;
+    if (pc->place_of) {
+        share_leave(&pc->place->placed_apps, pc->place_of);
+        pc->place_of = NULL;
         pc->place->places_n--;
-        --*turns_places(pc);
     }
+}
+
+/* One of those that wait, if its app's share allows it. NULL, or why not. */
+static const char *take_place(struct place_call *pc)
+{
+    struct place *p = pc->place;
+    uint32_t max = p->deps.options.waiting_max;
+    struct share_holder *app;
+
+    if (p->places_n >= max) {
+        return "LB305 too many calls wait for a runner";
+    }
+    app = share_join(&p->placed_apps, pc->view.app_id ? pc->view.app_id : "");
+    if (!app) {
+        return "out of memory";
+    }
+    if (!share_allows(max, p->places_n, app->users - 1, 1)) {
+        share_leave(&p->placed_apps, app);
+        return "LB305 too many calls of this app wait for a runner";
+    }
+    pc->place_of = app;
+    p->places_n++;
+    return NULL;
 }
 
 /* Takes the call among those that wait, if there is a place and its app's share allows it. A call
@@ -164,23 +180,16 @@ static void give_place(struct place_call *pc)
  * refused it. NULL, or why not. */
 static const char *queue(struct place_call *pc)
 {
-    struct place *p = pc->place;
-    uint32_t max = p->deps.options.waiting_max;
+    const char *why = pc->place_of ? NULL : take_place(pc);
 
-    if (pc->has_place) {
-        return NULL;
+    if (why || pc->queued) {
+        return why;
     }
-    if (p->places_n >= max) {
-        return "LB305 too many calls wait for a runner";
-    }
-    if (!pc->queued && group_queue(pc->group, pc) < 0) {
+    if (group_queue(pc->group, pc) < 0) {
+        give_place(pc);
         return "out of memory";
     }
     pc->queued = true;
-    if (!share_allows(max, p->places_n, *turns_places(pc), 1)) {
-        return "LB305 too many calls of this app wait for a runner";
-    }
-    take_place(pc);
     return NULL;
 }
 
@@ -315,7 +324,7 @@ static void begin_attempt(struct place_call *pc, uint32_t index)
 
     r->refs++;
     pc->attempt_ns = env_now_ns(pc->place->deps.env);
-    if (pc->has_place) {
+    if (pc->place_of) {
         env_timer_set(pc->place->deps.env, &pc->timer, pc->attempt_ns + PLACE_KEPT_NS);
     }
     shadow_attempt(pc, index);

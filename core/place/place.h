@@ -168,6 +168,8 @@ struct place_call {
     struct env_timer timer;
     TAILQ_ENTRY(place_call) link_waiting;
     struct turn_line *line; /* of its function, while queued */
+    struct share_holder *place_of; /* its app, while it has one of waiting_max: while it waits, and
+                                    * is tried for a while; else NULL */
     struct place_call *turn_child, *turn_prev, *turn_next; /* in that line's heap */
     uint64_t arrival;                                      /* among the calls of its group */
     uint32_t wake_mask;
@@ -190,7 +192,6 @@ struct place_call {
     uint32_t window_attempts;
     bool parked;
     bool queued;
-    bool has_place; /* one of waiting_max: while it waits, and is tried for a while */
     bool has_turn; /* waits for capacity */
     bool counted;
     bool begun; /* and not over */

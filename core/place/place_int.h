@@ -8,6 +8,7 @@
 
 #include <base/arena.h>
 #include <base/metric.h>
+#include <base/share.h>
 #include <plugin/answer.h>
 
 /* A runner's place in a listing. */
@@ -227,7 +228,8 @@ struct place {
     struct place_group *fallback; /* "default" */
     uint64_t epochs; /* of a new group: one that is made again goes on behind its old ones */
     uint32_t waiting_n; /* parked now */
-    uint32_t places_n;  /* of waiting_max, that calls have */
+    uint32_t places_n;  /* of waiting_max, that calls have; */
+    struct share_holder *placed_apps; /* of these calls, in whatever groups */
     int32_t stale_n; /* groups whose pool failed last */
     bool stopping;
     TAILQ_HEAD(listing_queue, listing) binding, ended;
@@ -265,7 +267,6 @@ int group_fail(struct place *p, const char *group, const struct fn_error *why);
 /* A call that is parked for the first time; until turns_leave(). FN_E_EXHAUSTED: no memory. */
 int turns_join(struct place_call *pc);
 void turns_leave(struct place_call *pc);
-uint32_t *turns_places(struct place_call *pc); /* that calls of its app have in its group */
 /* It is parked, and waits for its turn if capacity shall wake it: until turns_remove(). */
 void turns_park(struct place_call *pc);
 /* The one whose turn it is, without a turn from now on; NULL = none. */

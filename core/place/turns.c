@@ -24,7 +24,6 @@ struct turn_app {
     struct place_group *group;
     struct turn_line *lines;
     TAILQ_HEAD(, turn_line) ring; /* lines with calls to be asked */
-    uint32_t places_n; /* place.c counts them */
     TAILQ_ENTRY(turn_app) link; /* while `ring` is not empty */
     UT_hash_handle hh;
     char id[];
@@ -153,11 +152,6 @@ void turns_leave(struct place_call *pc)
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
-
-uint32_t *turns_places(struct place_call *pc)
-{
-    return &pc->line->app->places_n;
-}
 
 void turns_park(struct place_call *pc)
 {

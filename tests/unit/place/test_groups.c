@@ -162,13 +162,43 @@ START_TEST(lists_have_room_of_their_own)
 }
 END_TEST
 
+/* Calls of an app wait in the groups that it names, and all of them have its share of the places. */
+START_TEST(an_app_has_one_share_in_all_groups)
+{
+    struct place_options options = { 10 * ENV_MS, ENV_S, 10, 10 * ENV_S, 0 };
+    struct place_call *held[9], *pc;
+
+    place_set_options(place, &options);
+    for (int round = 0; round < 2; round++) {
+        uint32_t n = 0;
+
+        while (n < 8) {
+            held[n] = call_to("evil", name("e", n % 4));
+            ck_assert_int_eq(place_next(held[n++]), PLACE_PARKED);
+        }
+        for (uint32_t i = 0; i < 5; i++) {
+            pc = call_to("evil", name("e", i));
+            ck_assert_int_eq(place_next(pc), PLACE_GIVE_UP);
+            ck_assert_str_eq(pc->error.msg, "LB305 too many calls of this app wait for a runner");
+            leave(pc);
+        }
+        held[n] = call_to("quiet", "e0");
+        ck_assert_int_eq(place_next(held[n++]), PLACE_PARKED);
+        while (n > 0) {
+            leave(held[--n]);
+        }
+    }
+}
+END_TEST
+
 TCase *groups_tests(void)
 {
     const TTest *const tests[] = { idle_groups_make_room,
                                    only_the_pool_says_that_a_group_is_empty,
                                    groups_in_use_stay,
                                    an_app_has_a_share_of_the_groups_without_runners,
-                                   lists_have_room_of_their_own };
+                                   lists_have_room_of_their_own,
+                                   an_app_has_one_share_in_all_groups };
 
     return world_case("groups", tests, sizeof(tests) / sizeof(tests[0]));
 }
