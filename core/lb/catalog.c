@@ -830,6 +830,11 @@ void catalog_expire(struct catalog *c)
     catalog_changes_expire(&c->changes);
 }
 
+int64_t catalog_ttl_ns(const struct catalog *c)
+{
+    return c->options.ttl_ns;
+}
+
 void catalog_destroy(struct catalog *c)
 {
     struct entry *e, *next;

@@ -89,6 +89,7 @@ void catalog_set_options(struct catalog *c, const struct catalog_options *option
 void catalog_changed(struct catalog *c, const char *id);
 /* [loop] The same of everything. */
 void catalog_expire(struct catalog *c);
+int64_t catalog_ttl_ns(const struct catalog *c); /* [loop] */
 void catalog_destroy(struct catalog *c); /* queries must have ended or been cancelled; NULL ok */
 
 /* The function of an id, or, where fn_id is NULL, of a trigger of an app of that name. cb gets a

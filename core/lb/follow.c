@@ -1,7 +1,7 @@
 /* A question is out, or a timer is set for the next one, as long as there is a source:
  *
  *     question --answer--> (told to the catalog) --> timer, a moment --> question
- *     question --404, failed--> timer, longer --> question
+ *     question --404, failed, several nodes by turns--> timer, longer --> question
  *
  * The moment bounds how often a busy API node makes functions be loaded again. */
 #include <lb/follow.h>
@@ -30,9 +30,14 @@ struct follow {
     const struct catalog_source *source;
     int64_t timeout_ns;
     char cursor[CURSOR_BYTES]; /* "": it knows nothing */
+    int64_t another_ns; /* when another process answered last; 0 = never */
+    int64_t pause_ns;   /* of several that answer by turns; 0 = one answers */
     struct question *question;
     struct env_timer timer;
 };
+
+/* What an answer means. */
+enum told { TOLD_IDS, TOLD_ALL, TOLD_ALL_BY_ANOTHER };
 
 static void follow_later(struct follow *f, int64_t pause_ns)
 {
@@ -54,11 +59,20 @@ static int tell_ids(struct follow *f, struct jr *r)
     return more;
 }
 
-/* What it does not understand (FN_E_INVALID), and what names no ids (1), may be about anything. */
+/* A cursor is "<process>-<number>". */
+static bool is_of_another(const struct follow *f, const char *cursor)
+{
+    const char *dash = strrchr(f->cursor, '-'), *end = strrchr(cursor, '-');
+    size_t len = dash ? (size_t)(dash - f->cursor) : strlen(f->cursor);
+
+    return f->cursor[0] && (end != cursor + len || memcmp(cursor, f->cursor, len) != 0);
+}
+
+/* enum told; FN_E_INVALID: it is not understood. */
 static int tell_answer(struct follow *f, struct jr *r)
 {
     const char *key, *cursor = "";
-    bool named = false;
+    bool named = false, another;
     int more = jr_open(r, JR_OBJECT);
 
     while (more == 0 && (more = jr_member(r, &key)) == 1) {
@@ -74,25 +88,48 @@ static int tell_answer(struct follow *f, struct jr *r)
     if (more < 0 || !*cursor || strlen(cursor) >= CURSOR_BYTES || strpbrk(cursor, "&# ")) {
         return FN_E_INVALID;
     }
+    another = is_of_another(f, cursor);
     memcpy(f->cursor, cursor, strlen(cursor) + 1);
-    return named ? 0 : 1;
+    return named ? TOLD_IDS : another ? TOLD_ALL_BY_ANOTHER : TOLD_ALL;
 }
 
-/* < 0: it was not understood. */
-static int follow_tell(struct follow *f, const char *body, size_t len)
+/* A node that was started again does not know the cursor, once. Of several that answer by turns
+ * none knows the others': nothing that is cached would ever be used, and they would be asked
+ * without a pause. */
+static bool is_by_turns(struct follow *f)
+{
+    int64_t now_ns = env_now_ns(f->env), ttl_ns = catalog_ttl_ns(f->catalog);
+    bool soon = f->another_ns > 0 && now_ns - f->another_ns < ttl_ns;
+    int64_t longest_ns = ttl_ns / 2 < UNKNOWN_NS ? ttl_ns / 2 : UNKNOWN_NS;
+
+    f->another_ns = now_ns;
+    if (soon) {
+        f->pause_ns = 2 * f->pause_ns < longest_ns ? 2 * f->pause_ns : longest_ns;
+        f->pause_ns = f->pause_ns > RETRY_NS ? f->pause_ns : RETRY_NS;
+    }
+    return soon;
+}
+
+/* What is not understood, and what names no ids, may be about anything. Returns the pause. */
+static int64_t follow_tell(struct follow *f, const char *body, size_t len)
 {
     struct arena arena;
     struct jr reader;
+    bool by_turns;
     int r;
 
     arena_init(&arena, ANSWER_BYTES_MAX);
     jr_init(&reader, body, len, &arena);
     r = tell_answer(f, &reader);
-    if (r != 0) {
+    by_turns = r == TOLD_ALL_BY_ANOTHER && is_by_turns(f);
+    if (r != TOLD_IDS && !by_turns) {
         catalog_expire(f->catalog);
     }
+    if (!by_turns) {
+        f->pause_ns = 0;
+    }
     arena_finish(&arena);
-    return r;
+    return r < 0 ? RETRY_NS : by_turns ? f->pause_ns : PAUSE_NS;
 }
 
 static void follow_on_answer(void *ud, uint32_t status, const char *body, size_t len,
@@ -111,7 +148,7 @@ static void follow_on_answer(void *ud, uint32_t status, const char *body, size_t
         follow_later(f, status == 404 ? UNKNOWN_NS : RETRY_NS);
         return;
     }
-    follow_later(f, follow_tell(f, body, len) < 0 ? RETRY_NS : PAUSE_NS);
+    follow_later(f, follow_tell(f, body, len));
 }
 
 static void follow_ask(struct follow *f)
@@ -171,6 +208,7 @@ void follow_set_source(struct follow *f, const struct catalog_source *source, in
     f->source = source;
     f->timeout_ns = timeout_ns;
     f->cursor[0] = '\0';
+    f->another_ns = f->pause_ns = 0;
     if (source) {
         follow_later(f, 0);
     }

@@ -3,7 +3,9 @@
  *
  * One question at a time waits there for the next change (core/api/changes.c). A Go API node does
  * not know the question: then it is asked again now and then, and what is cached grows old by its
- * time, as without a follower. [loop] */
+ * time, as without a follower. The same holds where several API nodes answer by turns behind one
+ * address: each knows what it was told itself, and takes another's cursor for one that has missed
+ * everything. [loop] */
 #ifndef LB_FOLLOW_H
 #define LB_FOLLOW_H
 

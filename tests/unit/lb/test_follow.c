@@ -211,6 +211,70 @@ START_TEST(a_cursor_alone_means_all)
 }
 END_TEST
 
+/* A call of F now and then, while questions are answered by processes in turn; how many questions
+ * about changes there were, and of F in *ret_loads. */
+static int answer_in_turn(int64_t for_ns, int processes_n, int *ret_loads)
+{
+    int64_t end_ns = env->now + for_ns;
+    int answered = n_asked - 1, questions = 0;
+    char text[64];
+
+    *ret_loads = 0;
+    for (; env->now < end_ns; fake_env_advance(env, 20 * ENV_MS)) {
+        for (; answered < n_asked; answered++) {
+            if (strstr(asked[answered].path, "/changes?")) {
+                snprintf(text, sizeof(text), "{\"cursor\":\"P%d-1\",\"all\":true}",
+                         questions++ % processes_n);
+                say(answered, 200, text);
+            } else if (strstr(asked[answered].path, "/v2/fns/")) {
+                ++*ret_loads;
+                say(answered, 200,
+                    "{\"id\":\"F\",\"name\":\"f\",\"app_id\":\"A\",\"image\":\"i\"}");
+            } else {
+                say(answered, 200, "{\"id\":\"A\",\"name\":\"demo\"}");
+            }
+        }
+        catalog_find(catalog, nobody, "F", NULL, NULL, on_fn, NULL);
+    }
+    return questions;
+}
+
+/* Several nodes behind one address: what is cached grows old by its time, as without a follower. */
+START_TEST(nodes_that_answer_by_turns_are_asked_slowly)
+{
+    int loads;
+
+    follow_begin();
+    ck_assert_int_le(answer_in_turn(10 * ENV_S, 2 + _i, &loads), 10);
+    ck_assert_int_le(loads, 3);
+    n_asked = 0;
+    fake_env_advance(env, 60 * ENV_S);
+    ck_assert_int_eq(n_asked, 1);
+    say(0, 200, "{\"cursor\":\"P0-2\",\"ids\":[\"F\"]}"); /* what they tell is heard */
+    load("F", "A");
+    fake_env_advance(env, 20 * ENV_MS);
+    ck_assert_int_eq(strncmp(asked[n_asked - 1].path, "/v2/runner/changes?after=P0-2", 29), 0);
+}
+END_TEST
+
+/* A node that was started again has missed everything, however often within a day. */
+START_TEST(a_node_that_was_started_again_tells_all)
+{
+    char text[64];
+
+    follow_begin();
+    for (int i = 0; i < 5; i++) {
+        load("F", "A");
+        snprintf(text, sizeof(text), "{\"cursor\":\"P%d-1\",\"all\":true}", i);
+        say(n_asked - 1 - 2, 200, text);
+        load("F", "A");
+        fake_env_advance(env, 20 * ENV_MS);
+        ck_assert_int_eq(strncmp(asked[n_asked - 1].path, "/v2/runner/changes?", 19), 0);
+        fake_env_advance(env, 3600 * ENV_S);
+    }
+}
+END_TEST
+
 static const struct {
     uint32_t status;
     int64_t pause_ns;
@@ -272,6 +336,8 @@ Suite *follow_suite(void)
     tcase_add_loop_test(tc, what_it_does_not_understand_may_be_anything, 0,
                         (int)(sizeof(nonsense) / sizeof(nonsense[0])));
     tcase_add_test(tc, a_cursor_alone_means_all);
+    tcase_add_loop_test(tc, nodes_that_answer_by_turns_are_asked_slowly, 0, 3);
+    tcase_add_test(tc, a_node_that_was_started_again_tells_all);
     tcase_add_loop_test(tc, a_node_that_does_not_answer_is_asked_again_later, 0,
                         (int)(sizeof(failures) / sizeof(failures[0])));
     tcase_add_test(tc, another_source_is_asked_from_the_beginning);
