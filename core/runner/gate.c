@@ -85,6 +85,19 @@ static void count_held(struct gate *g, struct gate_pass *p, uint32_t one)
     }
 }
 
+uint32_t gate_load(const struct gate *g, const char *first)
+{
+    const struct gate_party *y;
+
+    HASH_FIND_STR(g->parties[0], first, y);
+    return y ? y->held + y->waiting : 0;
+}
+
+uint32_t gate_load_beside(const struct gate_pass *p)
+{
+    return p->party[0]->held + p->party[0]->waiting - 1;
+}
+
 /* ---- who may enter ------------------------------------------------------------------------- */
 
 static bool has_place(const struct gate *g, const struct gate_pass *p)

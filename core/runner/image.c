@@ -12,7 +12,8 @@
  * Looks have places of their own, and those at images that were there the last time have theirs, so
  * that an image that is there never waits behind a pull, whatever the registry of another one does;
  * pulls have a share for each app and each registry. A driver is not asked which of the two a
- * preparation is: the time tells.
+ * preparation is: the time tells. An image that several apps want counts with the one of them that
+ * has least: what another one has used up of its share is no limit of theirs.
  *
  * A pull that nobody waits for any more goes on for PULL_LINGER_NS, since callers come again for an
  * image that takes longer than they wait, but it is given up at once when another wants its place.
@@ -174,12 +175,36 @@ static void be_pulling(struct image *im)
     }
 }
 
+/* One of the app that has least at the gate, of those who want it: the first from now on, whose
+ * task a preparation uses. NULL: nobody does. */
+static struct container *choose_first(struct image *im, const struct gate *g)
+{
+    struct container *c, *first = NULL;
+    uint32_t least = UINT32_MAX;
+
+    TAILQ_FOREACH(c, &im->waiters, image_link) {
+        uint32_t load = gate_load(g, c->q->app_id);
+
+        if (load < least) {
+            least = load;
+            first = c;
+        }
+    }
+    if (first) {
+        TAILQ_REMOVE(&im->waiters, first, image_link);
+        TAILQ_INSERT_HEAD(&im->waiters, first, image_link);
+    }
+    return first;
+}
+
 /* It is no look any more. */
 static void look_over(struct image *im)
 {
     struct images *all = &im->r->images;
+    struct container *c = choose_first(im, &all->pulls);
 
-    if (gate_try(&all->pulls, &im->pull, im->held->q->app_id, registry_of(im->held))) {
+    c = c ? c : im->held;
+    if (gate_try(&all->pulls, &im->pull, c->q->app_id, registry_of(c))) {
         gate_leave(im->look_gate, &im->look);
         be_pulling(im);
         gate_let_in(im->look_gate);
@@ -245,25 +270,32 @@ static void go_pull(struct gate_pass *p)
 /* Somebody waits for it. */
 static void wait_for_place(struct image *im)
 {
-    struct container *c = TAILQ_FIRST(&im->waiters);
     struct images *all = &im->r->images;
+    struct container *c;
 
     im->state = IMAGE_WAITING;
     if (!im->must_pull) {
         im->look_gate = im->was_there ? &all->known : &all->looks;
+        c = choose_first(im, im->look_gate);
         gate_enter(im->look_gate, &im->look, c->q->app_id, NULL);
         return;
     }
+    c = choose_first(im, &all->pulls);
     gate_enter(&all->pulls, &im->pull, c->q->app_id, registry_of(c));
     if (im->pull.waits) {
         images_cancel_unwanted(im->r);
     }
 }
 
-static void leave_queue(struct image *im)
+static void withdraw(struct image *im)
 {
     gate_withdraw(im->look_gate, &im->look);
     gate_withdraw(&im->r->images.pulls, &im->pull);
+}
+
+static void leave_queue(struct image *im)
+{
+    withdraw(im);
     im->state = IMAGE_IDLE;
     im->must_pull = false;
 }
@@ -331,11 +363,23 @@ static struct image *image_get(struct container *c)
     return im;
 }
 
+/* It waits, and this one's app has less than the app under whose name it does. */
+static bool comes_sooner(const struct image *im, const struct container *c)
+{
+    const struct gate *g = im->must_pull ? &im->r->images.pulls : im->look_gate;
+    const struct gate_pass *p = im->must_pull ? &im->pull : &im->look;
+
+    return p->waits && gate_load(g, c->q->app_id) < gate_load_beside(p);
+}
+
 static void want(struct image *im, struct container *c)
 {
     c->image = im;
     TAILQ_INSERT_TAIL(&im->waiters, c, image_link);
     if (im->state == IMAGE_IDLE) {
+        wait_for_place(im);
+    } else if (im->state == IMAGE_WAITING && comes_sooner(im, c)) {
+        withdraw(im);
         wait_for_place(im);
     } else if (im->state == IMAGE_PULLING) {
         env_timer_clear(c->r->env, &im->timer);

@@ -149,6 +149,61 @@ START_TEST(an_image_that_was_there_waits_behind_no_look)
 }
 END_TEST
 
+static void wants(struct world *w, const char *app, const char *image)
+{
+    world_call(w, (struct call_spec){ .app = app, .fn = image, .image = image });
+}
+
+/* An app has used up its share of pulls, and wants more images that are not there: another app that
+ * wants them too does not wait for that share. */
+START_TEST(an_image_that_another_app_waits_for_is_not_its_share)
+{
+    struct world *w = world_create(roomy);
+    const uint32_t share = w->opt.pulls_max / 2;
+
+    hang(w, "prepare_image");
+    for (uint32_t i = 0; i < share; i++) {
+        evil(w, (int)i);
+    }
+    world_run_ms(w, 4500); /* two are looked at at a time */
+    wants(w, "evil", "popular");
+    world_run_ms(w, 2500);
+    ck_assert_uint_eq(w->r->images.pulls.waiting, 1); /* it was looked at */
+    w->hang_app = "*";
+    wants(w, "quiet", "popular");
+    world_run_ms(w, 1);
+    ck_assert_uint_eq(w->r->images.pulls.waiting, 0);
+    ck_assert_uint_eq(w->r->images.pulls.held, share + 1);
+    wants(w, "evil", "another");
+    world_run_ms(w, 100);
+    wants(w, "calm", "another"); /* while it is looked at */
+    world_run_ms(w, 2500);
+    ck_assert_uint_eq(w->r->images.pulls.waiting, 0);
+    ck_assert_uint_eq(w->r->images.pulls.held, share + 2);
+    world_destroy(w);
+}
+END_TEST
+
+/* The same of places for looks. */
+START_TEST(an_image_that_another_app_waits_to_look_at_is_not_its_share)
+{
+    struct world *w = world_create(roomy);
+    struct engage_session *s;
+
+    hang(w, "prepare_image");
+    for (uint32_t i = 0; i < LOOKS_MAX / 2; i++) {
+        evil(w, (int)i);
+    }
+    wants(w, "evil", "popular");
+    world_run_ms(w, 1);
+    ck_assert_uint_eq(w->r->images.looks.waiting, 1);
+    s = world_call(w, (struct call_spec){ .app = "quiet", .fn = "f", .image = "popular" });
+    world_run_ms(w, COLD_MS);
+    ck_assert_msg(s->success, "%d %s, %s", s->code, s->text, s->details);
+    world_destroy(w);
+}
+END_TEST
+
 static void one_pull(struct world *w)
 {
     roomy(w);
@@ -490,6 +545,8 @@ TCase *neighbours_tests(void)
     tcase_add_test(t, small_calls_that_wait_are_nobody_elses_limit);
     tcase_add_test(t, an_image_that_is_there_waits_behind_no_pull);
     tcase_add_test(t, an_image_that_was_there_waits_behind_no_look);
+    tcase_add_test(t, an_image_that_another_app_waits_for_is_not_its_share);
+    tcase_add_test(t, an_image_that_another_app_waits_to_look_at_is_not_its_share);
     tcase_add_test(t, a_pull_that_nobody_waits_for_makes_room);
     tcase_add_test(t, a_caller_that_comes_again_finds_its_pull);
     tcase_add_test(t, starts_end_with_those_who_wait_for_them);
