@@ -1,11 +1,12 @@
 /* Waiting: the parked calls of a group, and how they are woken.
  *
  * A wake names how many parked calls shall be asked again and why; it is done in a deferred task,
- * so that ten thousand of them are never asked from inside the event that woke them. When it is not
- * for all, those who wait for capacity have their turns (turns.c), then others follow in their
- * order. A call that made ATTEMPTS_PER_S_MAX attempts within a second is passed over: when capacity
- * is freed often and taken by others, waking must not become a storm. Calls that nobody wakes have
- * their own timers. */
+ * so that ten thousand of them are never asked from inside the event that woke them. Capacity that
+ * several calls free in one turn of the loop is for so many more. When a wake is not for all, those
+ * who wait for capacity have their turns (turns.c), then others follow in their order. A call that
+ * made ATTEMPTS_PER_S_MAX attempts within a second is passed over: when capacity is freed often
+ * and taken by others, waking must not become a storm. Calls that nobody wakes have their own
+ * timers. */
 #include <place/place_int.h>
 
 #define ATTEMPTS_PER_S_MAX 10u
@@ -92,6 +93,9 @@ void group_wake(struct place_group *g, uint32_t n, uint32_t mask)
 {
     if (g->waiting_n == 0) {
         return;
+    }
+    if (mask == FN_WAKE_CAPACITY) { /* each end has made room */
+        n += g->wakes < g->waiting_n ? g->wakes : g->waiting_n;
     }
     g->wakes = n > g->wakes ? n : g->wakes;
     g->wake_mask |= mask;

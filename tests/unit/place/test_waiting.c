@@ -85,6 +85,34 @@ static struct place_call *wait_as(const char *app, const char *fn)
     return pc;
 }
 
+/* What comes free in one turn of the loop is offered in one turn. */
+START_TEST(ends_of_one_turn_wake_as_many)
+{
+    struct place_call *running[10], *waiting[30];
+
+    PUBLISH("r1:1");
+    for (int i = 0; i < 10; i++) {
+        running[i] = begin();
+        ck_assert_int_eq(place_next(running[i]), PLACE_TRY);
+    }
+    for (int i = 0; i < 30; i++) {
+        waiting[i] = wait_as("A", "a");
+    }
+    n_order = 0;
+    for (int i = 0; i < 10; i++) {
+        end(running[i]);
+    }
+    fake_env_advance(env, 0);
+    ck_assert_int_eq(n_order, 20);
+    for (int i = 0; i < 20; i++) {
+        ck_assert_ptr_eq(order[i], waiting[i]);
+    }
+    for (int i = 0; i < 30; i++) {
+        leave(waiting[i]);
+    }
+}
+END_TEST
+
 /* A place comes free: the next two are asked. */
 static void free_a_place(void)
 {
@@ -553,7 +581,8 @@ END_TEST
 TCase *waiting_tests(void)
 {
     const TTest *const tests[] = {
-        plugin_wakes, capacity_wakes_the_oldest, apps_and_functions_take_turns,
+        plugin_wakes, capacity_wakes_the_oldest, ends_of_one_turn_wake_as_many,
+        apps_and_functions_take_turns,
         calls_of_a_function_keep_their_order, an_app_has_a_share_of_the_waiting_calls,
         a_call_that_runs_has_no_place, no_retry_storm, many_runners_refuse,
         waits_grow_to_a_second, the_longest_wait_is_until_the_deadline_or_a_wake, deadline_says_why,
