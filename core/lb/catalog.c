@@ -639,6 +639,7 @@ static struct catalog_query *catalog_ask(struct entry *e, const unsigned char *a
         return NULL;
     }
     if (e->load && !e->fixed && now_ns >= e->fresh_until_ns && !serves_old(e, now_ns)) {
+        lookups_join(&e->catalog->lookups, &e->load->lookup, address);
         return wait_for(e, cb, ud);
     }
     answer(e, cb, ud);

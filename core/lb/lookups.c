@@ -47,6 +47,23 @@ static void asker_release(struct lookups *s, struct lookup_asker *a)
     }
 }
 
+static void asker_add(struct lookup_asker *a, struct lookup *l)
+{
+    l->asker = a;
+    TAILQ_INSERT_TAIL(&a->lookups, l, link);
+    a->n++;
+}
+
+static void asker_remove(struct lookups *s, struct lookup *l)
+{
+    struct lookup_asker *a = l->asker;
+
+    TAILQ_REMOVE(&a->lookups, l, link);
+    l->asker = NULL;
+    a->n--;
+    asker_release(s, a);
+}
+
 static bool has_share(const struct lookups *s, const struct lookup_asker *a)
 {
     static const unsigned char nobody[LOOKUPS_ADDRESS];
@@ -77,11 +94,9 @@ static int wait_new(struct lookups *s, struct lookup *l, const unsigned char *ad
         return FN_E_EXHAUSTED;
     }
     l->waits = true;
-    l->asker = a;
     l->until_ns = env_now_ns(s->env) + LOOKUPS_WAIT_NS;
-    TAILQ_INSERT_TAIL(&a->lookups, l, link);
+    asker_add(a, l);
     TAILQ_INSERT_TAIL(&s->by_age, l, age_link);
-    a->n++;
     s->waiting_n++;
     set_timer(s);
     return 0;
@@ -89,19 +104,14 @@ static int wait_new(struct lookups *s, struct lookup *l, const unsigned char *ad
 
 static void leave_queue(struct lookups *s, struct lookup *l)
 {
-    struct lookup_asker *a = l->asker;
-
     l->waits = false;
     if (l->kind == LOOKUP_REFRESH) {
         TAILQ_REMOVE(&s->refreshes, l, link);
         return;
     }
-    TAILQ_REMOVE(&a->lookups, l, link);
     TAILQ_REMOVE(&s->by_age, l, age_link);
-    l->asker = NULL;
-    a->n--;
     s->waiting_n--;
-    asker_release(s, a);
+    asker_remove(s, l);
 }
 
 static void on_late(struct env_timer *t)
@@ -177,6 +187,18 @@ int lookups_start(struct lookups *s, struct lookup *l, const unsigned char *addr
         return 0;
     }
     return wait_new(s, l, address);
+}
+
+void lookups_join(struct lookups *s, struct lookup *l, const unsigned char *address)
+{
+    struct lookup_asker *a = l->asker ? asker_of(s, address) : NULL;
+
+    if (a && a->n + 1 < l->asker->n) {
+        asker_remove(s, l);
+        asker_add(a, l);
+    } else if (a) {
+        asker_release(s, a);
+    }
 }
 
 /* The next ones begin in a task: lookups_begin() may end at once, and again, and again. */

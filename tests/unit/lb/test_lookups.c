@@ -175,6 +175,30 @@ START_TEST(addresses_have_their_turns)
 }
 END_TEST
 
+/* A lookup that waits is of all who want it, not of the address that asked first. */
+START_TEST(a_lookup_has_the_turn_of_whoever_waits_least)
+{
+    struct client *first, *late;
+
+    from(1);
+    ask_for_nothing("x", 100);
+    first = invoke("F");
+    from(2);
+    late = invoke("F");
+    from(3);
+    invoke("F"); /* it would wait no shorter */
+    for (int i = 0; i < 2; i++) { /* one for each address */
+        api_answer(i, 404, "");
+        fake_env_settle(env);
+    }
+    ck_assert_int_eq(asked_for("/v2/fns/F"), 1);
+    answer_function();
+    ck_assert_int_eq(first->terminal, 0);
+    ck_assert_int_eq(late->terminal, 0);
+    ck_assert_uint_eq(fe.attempts_open, 3);
+}
+END_TEST
+
 /* An address that waits for as much as it may is told so; others are heard. */
 START_TEST(an_address_has_a_share_of_the_waiting_lookups)
 {
@@ -285,6 +309,7 @@ Suite *lookups_suite(void)
         a_slow_refresh_holds_nobody_up,
         strangers_hold_up_no_refresh,
         addresses_have_their_turns,
+        a_lookup_has_the_turn_of_whoever_waits_least,
         an_address_has_a_share_of_the_waiting_lookups,
         nobody_waits_for_a_place_for_ever,
         nobody_waits_for_a_refresh_without_end,
