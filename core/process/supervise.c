@@ -40,8 +40,9 @@ struct parent {
     int64_t crashes_s[CRASHES_MAX]; /* ring */
     uint32_t n_crashes;
     uint32_t pause_ms;
-    int older; /* of copies[]: what starts serve with until the next reload; -1 = the file */
-    int stop;  /* signal that asks for the end, 0 = none */
+    int older;  /* of copies[]: what starts serve with until the next reload; -1 = the file */
+    int served; /* of copies[]: what was in use before the last start */
+    int stop;   /* signal that asks for the end, 0 = none */
 };
 
 static struct page *page; /* NULL: nobody supervises */
@@ -111,7 +112,8 @@ void supervise_ending(void)
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
-/* The configuration of a later start: the file as it is now, or what was good before. */
+/* The configuration of a later start: the file as it is now, or what was good before. NULL: it
+ * cannot be used. */
 static struct config *config_again(const struct parent *s)
 {
     char path[64];
@@ -119,15 +121,15 @@ static struct config *config_again(const struct parent *s)
     struct conf_problems p;
     struct config *c = NULL;
 
-    if (s->older >= 0) {
+    if (s->older >= 0 && from) {
         snprintf(path, sizeof(path), "/proc/self/fd/%d", copies[s->older]);
         from = path;
     }
     conf_problems_init(&p);
     config_load(from, environ, &c, &p);
     if (p.n > 0) {
-        log_error("the configuration cannot be used any more; that of the start serves", "problems",
-                  buf_text(&p.text));
+        log_error("the configuration cannot be used any more", "problems", buf_text(&p.text),
+                  "effect", s->older >= 0 ? "that of the start serves" : NULL);
         config_destroy(c);
         c = NULL;
     } else {
@@ -147,6 +149,9 @@ static int be_child(struct parent *s, pid_t parent,
     struct config *again = s->n_crashes > 0 ? config_again(s) : NULL;
     int r;
 
+    if (s->n_crashes > 0 && !again && s->older < 0) {
+        return EXIT_CONFIG; /* as a start that finds the mistake later */
+    }
     above = parent;
     restored = s->older;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -161,7 +166,9 @@ static int be_child(struct parent *s, pid_t parent,
 
 /* ---- the parent ------------------------------------------------------------------------------ */
 
-static bool open_shared(void)
+/* The first of the copies is of the configuration of the start: something is always there to go
+ * back to. */
+static bool open_shared(const char *config_path)
 {
     page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
@@ -171,7 +178,7 @@ static bool open_shared(void)
     for (int i = 0; i < 2; i++) {
         copies[i] = memfd_create("fn.yaml", MFD_CLOEXEC);
     }
-    return copies[0] >= 0 && copies[1] >= 0;
+    return copies[0] >= 0 && copies[1] >= 0 && (!config_path || copy_file(config_path, copies[0]));
 }
 
 /* Waits for the child's end, or up to `pause_ms` when it has none; passes signals on. */
@@ -205,17 +212,33 @@ static bool wait_for(struct parent *s, const sigset_t *set, uint32_t pause_ms, i
     }
 }
 
-/* True: the node chose to end, with *ret_code. */
-static bool is_wanted(const struct parent *s, int status, int *ret_code)
+/* What the end of a node means. */
+enum end {
+    END_WANTED,  /* it chose to, and so does its parent */
+    END_REFUSED, /* the file, after a crash: what served before is there yet */
+    END_CRASH,
+};
+
+static enum end end_of(const struct parent *s, int status, int *ret_code)
 {
     bool asked = s->stop || atomic_load(&page->ending);
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
     *ret_code = code;
-    if (asked || code == EXIT_USAGE || code == EXIT_CONFIG) {
-        return true;
+    if (asked || code == EXIT_USAGE || (code == EXIT_UNAVAILABLE && s->n_crashes == 0)) {
+        return END_WANTED;
     }
-    return code == EXIT_UNAVAILABLE && s->n_crashes == 0;
+    if (code == EXIT_CONFIG) {
+        return s->n_crashes > 0 && s->older < 0 ? END_REFUSED : END_WANTED;
+    }
+    return END_CRASH;
+}
+
+static void go_back(struct parent *s)
+{
+    s->older = s->served;
+    log_error("the node cannot start with the configuration as it is now: what served before serves "
+              "until the next reload");
 }
 
 static void tell_crash(struct parent *s, int status)
@@ -268,6 +291,7 @@ int supervise(struct config *c, const struct start *o,
     pid_t parent = getpid();
     sigset_t set;
     int status = 0;
+    enum end end;
     int code;
 
     sigemptyset(&set);
@@ -277,12 +301,13 @@ int supervise(struct config *c, const struct start *o,
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signals_block(); /* what else would end it, and by that the node */
-    if (!open_shared()) {
+    if (!open_shared(o->config_path)) {
         fprintf(stderr, "fnd: supervise: %s\n", strerror(errno));
         return EXIT_UNAVAILABLE;
     }
     for (;;) {
         atomic_store(&page->loads, 0);
+        s.served = (int)atomic_load(&page->slot);
         s.child = fork();
         if (s.child == 0) {
             sigset_t chld;
@@ -298,8 +323,13 @@ int supervise(struct config *c, const struct start *o,
         }
         wait_for(&s, &set, 0, &status);
         s.child = 0;
-        if (is_wanted(&s, status, &code)) {
+        end = end_of(&s, status, &code);
+        if (end == END_WANTED) {
             return code;
+        }
+        if (end == END_REFUSED) {
+            go_back(&s);
+            continue;
         }
         if (!count_crash(&s)) {
             return EXIT_INTERNAL;

@@ -5,9 +5,10 @@
  *      └──asked to end, or configuration──▶ exit with the node's code
  *
  * A crash is an end by a signal or with a code that a node does not choose. Calls in flight are
- * cut; the port comes back with the next process. fn.yaml is read again at each start; when it
- * cannot be used, that of the start serves. When the crash came within 60 s of a reload, the
- * configuration before that serves until the next reload, however often the node crashes. */
+ * cut; the port comes back with the next process. fn.yaml is read again at each start. When the
+ * node cannot start with it, or the crash came within 60 s of a reload, what served before serves
+ * until the next reload, however often the node crashes; when that cannot be read any more (a file
+ * that it names is gone), the configuration of the first start does. */
 #ifndef PROCESS_SUPERVISE_H
 #define PROCESS_SUPERVISE_H
 

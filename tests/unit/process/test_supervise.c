@@ -9,13 +9,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define STARTS_MAX 4
+#define STARTS_MAX 5
 
 /* One start of the node. */
 struct life {
     int serves;         /* drain_timeout in seconds of what it is started with */
     const char *reload; /* what it takes before it crashes; NULL: nothing */
     bool unused;        /* it crashes before its configuration is in use */
+    const char *edited; /* what the file holds then, which no reload has taken */
+    int exit_code;      /* how it ends if it is not the last one; 0: a crash */
 };
 
 static struct {
@@ -33,7 +35,7 @@ static void write_file(const char *yaml)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Exit code 70 is a crash; any other one is a mistake of this test. */
+/* Exit code 64 is a mistake of this test. */
 static int run_node(struct config *c, const struct start *o)
 {
     const struct life *life = &rig.lives[(*rig.starts)++];
@@ -51,11 +53,14 @@ static int run_node(struct config *c, const struct start *o)
         write_file(life->reload);
         supervise_loaded(c->path);
     }
+    if (life->edited) {
+        write_file(life->edited);
+    }
     if (life[1].serves == 0) {
         supervise_ending();
         _exit(EXIT_OK);
     }
-    _exit(EXIT_INTERNAL);
+    _exit(life->exit_code ? life->exit_code : EXIT_INTERNAL);
 }
 
 #define A "node: lb\nplugins: { pool: { use: static, runners: [\"r:1\"] } }\ndrain_timeout: 1s\n"
@@ -68,15 +73,26 @@ static const struct life lives[][STARTS_MAX + 1] = {
     { { .serves = 1, .reload = B }, { .serves = 1, .unused = true }, { .serves = 1, .reload = C },
       { .serves = 1 } },
     { { .serves = 1 }, { .serves = 1, .reload = B }, { .serves = 1 } },
+    /* a mistake that only a start finds, before and after the configuration is in use */
+    { { .serves = 1, .edited = B }, { .serves = 2, .unused = true, .exit_code = EXIT_CONFIG },
+      { .serves = 1 }, { .serves = 1, .reload = C }, { .serves = 1 } },
+    { { .serves = 1, .edited = B }, { .serves = 2, .exit_code = EXIT_CONFIG }, { .serves = 1 } },
+    { { .serves = 1, .unused = true, .edited = B },
+      { .serves = 2, .unused = true, .exit_code = EXIT_CONFIG }, { .serves = 1 } },
+    /* one that the file shows at once: what served last is not that of the start */
+    { { .serves = 1, .edited = B }, { .serves = 2, .edited = "node: [" }, { .serves = 2 } },
 };
 
-/* Whatever comes after it: another bad reload, or crashes that no reload is blamed for. */
-START_TEST(the_configuration_before_a_bad_reload_stays)
+/* Whatever comes after it: another bad reload, crashes that no reload is blamed for, or a file that
+ * no start takes. */
+START_TEST(the_configuration_that_served_stays)
 {
     static char *const none[] = { NULL };
     struct start start = { .config_path = rig.path };
     struct conf_problems p;
     struct config *c = NULL;
+    pid_t parent = getpid();
+    int code;
 
     snprintf(rig.path, sizeof(rig.path), "/tmp/fnd-supervise-%d.yaml", (int)getpid());
     rig.lives = lives[_i];
@@ -87,7 +103,11 @@ START_TEST(the_configuration_before_a_bad_reload_stays)
     conf_problems_init(&p);
     config_load(rig.path, none, &c, &p);
     ck_assert_msg(p.n == 0, "%s", buf_text(&p.text));
-    ck_assert_int_eq(supervise(c, &start, run_node), EXIT_OK);
+    code = supervise(c, &start, run_node);
+    if (getpid() != parent) {
+        _exit(code); /* a start that did not come to its node */
+    }
+    ck_assert_int_eq(code, EXIT_OK);
     unlink(rig.path);
     config_destroy(c);
     conf_problems_finish(&p);
@@ -101,7 +121,7 @@ int main(void)
     SRunner *runner = srunner_create(s);
     int failed;
 
-    tcase_add_loop_test(t, the_configuration_before_a_bad_reload_stays, 0,
+    tcase_add_loop_test(t, the_configuration_that_served_stays, 0,
                         (int)(sizeof(lives) / sizeof(lives[0])));
     suite_add_tcase(s, t);
     srunner_run_all(runner, CK_ENV);
