@@ -216,6 +216,7 @@ static bool wait_for(struct parent *s, const sigset_t *set, uint32_t pause_ms, i
 enum end {
     END_WANTED,  /* it chose to, and so does its parent */
     END_REFUSED, /* the file, after a crash: what served before is there yet */
+    END_EARLY,   /* after a crash: something that it needs is not there */
     END_CRASH,
 };
 
@@ -225,11 +226,14 @@ static enum end end_of(const struct parent *s, int status, int *ret_code)
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
     *ret_code = code;
-    if (asked || code == EXIT_USAGE || (code == EXIT_UNAVAILABLE && s->n_crashes == 0)) {
+    if (asked || code == EXIT_USAGE) {
         return END_WANTED;
     }
     if (code == EXIT_CONFIG) {
         return s->n_crashes > 0 && s->older < 0 ? END_REFUSED : END_WANTED;
+    }
+    if (code == EXIT_UNAVAILABLE) {
+        return s->n_crashes > 0 ? END_EARLY : END_WANTED;
     }
     return END_CRASH;
 }
@@ -237,8 +241,21 @@ static enum end end_of(const struct parent *s, int status, int *ret_code)
 static void go_back(struct parent *s)
 {
     s->older = s->served;
-    log_error("the node cannot start with the configuration as it is now: what served before serves "
-              "until the next reload");
+    log_error("the node cannot start with the configuration as it is now; what served before "
+              "serves until the next reload");
+}
+
+static void lengthen_pause(struct parent *s)
+{
+    s->pause_ms = s->pause_ms * 2 < PAUSE_MAX_MS ? s->pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+/* An engine or a port may be away for as long as it likes: this is tried for ever. */
+static void put_off(struct parent *s)
+{
+    lengthen_pause(s);
+    log_error("the node cannot start yet and is started again; its own line says why", "pause_ms",
+              log_num(s->pause_ms));
 }
 
 static void tell_crash(struct parent *s, int status)
@@ -279,7 +296,7 @@ static bool count_crash(struct parent *s)
     if (s->n_crashes == 1 || supervise_now_s() - atomic_load(&page->loaded_s) >= CRASHES_WITHIN_S) {
         s->pause_ms = PAUSE_MIN_MS;
     } else {
-        s->pause_ms = s->pause_ms * 2 < PAUSE_MAX_MS ? s->pause_ms * 2 : PAUSE_MAX_MS;
+        lengthen_pause(s);
     }
     return true;
 }
@@ -331,10 +348,13 @@ int supervise(struct config *c, const struct start *o,
             go_back(&s);
             continue;
         }
-        if (!count_crash(&s)) {
+        if (end == END_EARLY) {
+            put_off(&s);
+        } else if (count_crash(&s)) {
+            tell_crash(&s, status);
+        } else {
             return EXIT_INTERNAL;
         }
-        tell_crash(&s, status);
         wait_for(&s, &set, s.pause_ms, &status);
         if (s.stop) {
             return EXIT_OK;

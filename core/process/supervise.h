@@ -4,8 +4,9 @@
  *      │                   └──5 crashes in 60 s──▶ exit 70
  *      └──asked to end, or configuration──▶ exit with the node's code
  *
- * A crash is an end by a signal or with a code that a node does not choose. Calls in flight are
- * cut; the port comes back with the next process. fn.yaml is read again at each start. When the
+ * A crash is an end by a signal or with a code that a node does not choose. What a start after it
+ * needs and does not find (69) is none: it makes the pause longer, and that is all. Calls in flight
+ * are cut; the port comes back with the next process. fn.yaml is read again at each start. When the
  * node cannot start with it, or the crash came within 60 s of a reload, what served before serves
  * until the next reload, however often the node crashes; when that cannot be read any more (a file
  * that it names is gone), the configuration of the first start does. */

@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define STARTS_MAX 5
+#define STARTS_MAX 6
+#define LIMIT_S    20
 
 /* One start of the node. */
 struct life {
@@ -83,9 +84,13 @@ static const struct life lives[][STARTS_MAX + 1] = {
     { { .serves = 1, .edited = B }, { .serves = 2, .edited = "node: [" }, { .serves = 2 } },
 };
 
-/* Whatever comes after it: another bad reload, crashes that no reload is blamed for, or a file that
- * no start takes. */
-START_TEST(the_configuration_that_served_stays)
+/* Five starts within 60 s that do not serve, of which one crashed. */
+#define EARLY { .serves = 1, .exit_code = EXIT_UNAVAILABLE }
+static const struct life long_away[] = { { .serves = 1 }, EARLY, EARLY, EARLY, EARLY,
+                                         { .serves = 1 }, { 0 } };
+
+/* Supervises a node that starts as `next` says, to its wanted end. */
+static void live(const struct life *next)
 {
     static char *const none[] = { NULL };
     struct start start = { .config_path = rig.path };
@@ -95,7 +100,7 @@ START_TEST(the_configuration_that_served_stays)
     int code;
 
     snprintf(rig.path, sizeof(rig.path), "/tmp/fnd-supervise-%d.yaml", (int)getpid());
-    rig.lives = lives[_i];
+    rig.lives = next;
     rig.starts = mmap(NULL, sizeof(*rig.starts), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(rig.starts, MAP_FAILED);
@@ -112,6 +117,19 @@ START_TEST(the_configuration_that_served_stays)
     config_destroy(c);
     conf_problems_finish(&p);
 }
+
+/* Whatever comes after it: another bad reload, crashes that no reload is blamed for, or a file that
+ * no start takes. */
+START_TEST(the_configuration_that_served_stays)
+{
+    live(lives[_i]);
+}
+END_TEST
+
+START_TEST(what_is_not_there_yet_is_waited_for)
+{
+    live(long_away);
+}
 END_TEST
 
 int main(void)
@@ -123,6 +141,8 @@ int main(void)
 
     tcase_add_loop_test(t, the_configuration_that_served_stays, 0,
                         (int)(sizeof(lives) / sizeof(lives[0])));
+    tcase_add_test(t, what_is_not_there_yet_is_waited_for);
+    tcase_set_timeout(t, LIMIT_S);
     suite_add_tcase(s, t);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
