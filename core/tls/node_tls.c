@@ -405,16 +405,22 @@ static void look_at_own(struct node_tls *t, struct node_tls_side *side)
     renewal_end(t, &n, n.there ? net_identity_renew(side->identity, &tls, &e) : 0, &e);
 }
 
-/* One side may refuse what the other takes, also of one entry. */
+/* One side may refuse what the other takes, also of one entry. Before gRPC is watched nothing would
+ * take it: the first look after that does. */
 static void look_at_rpc(struct node_tls *t, struct node_tls_side *side,
                         int (*renew)(struct rpc *r, const struct net_tls *tls,
                                      struct fn_error *reterr))
 {
-    struct renewal n = renewal_begin(t, side);
-    struct net_tls tls = node_tls_of(&n.fresh);
     struct fn_error e = ERR_INIT;
+    struct renewal n;
+    struct net_tls tls;
 
-    renewal_end(t, &n, n.there && t->rpc ? renew(t->rpc, &tls, &e) : 0, &e);
+    if (!t->rpc) {
+        return;
+    }
+    n = renewal_begin(t, side);
+    tls = node_tls_of(&n.fresh);
+    renewal_end(t, &n, n.there ? renew(t->rpc, &tls, &e) : 0, &e);
 }
 
 void node_tls_look(struct node_tls *t)

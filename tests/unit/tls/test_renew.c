@@ -244,6 +244,21 @@ START_TEST(a_side_that_refuses_holds_up_no_other)
 }
 END_TEST
 
+/* SIGHUP while a runner waits for its engine: gRPC is not watched yet. */
+START_TEST(a_look_before_grpc_is_there_takes_nothing)
+{
+    open_node(false);
+    write_pair(&fx.pairs[1]);
+    node_tls_look(&fx.tls);
+    ck_assert_str_eq(fx.tls.server.files.cert_pem, fx.pairs[0].cert);
+    node_tls_watch(&fx.tls, (struct rpc *)&fx);
+    fake_env_advance(fx.env, NODE_TLS_POLL_NS);
+    ck_assert_str_eq(rpc_server_side.cert, fx.pairs[1].cert);
+    ck_assert_str_eq(rpc_client_side.cert, fx.pairs[1].cert);
+    ck_assert_str_eq(fx.tls.server.files.cert_pem, fx.pairs[1].cert);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("tls_renew");
@@ -259,6 +274,7 @@ int main(void)
     tcase_add_test(t, a_renewal_without_memory_is_tried_again);
     tcase_add_test(t, so_is_one_that_grpc_has_no_memory_for);
     tcase_add_loop_test(t, a_side_that_refuses_holds_up_no_other, 0, 2);
+    tcase_add_test(t, a_look_before_grpc_is_there_takes_nothing);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
