@@ -318,7 +318,7 @@ struct metric *metric_series(struct metric_family *f, const char *const *values)
     pthread_mutex_lock(&metric_lock);
     m = f->name ? series_get(f, values) : NULL;
     m = m ? m : &f->lost;
-    m->refs++;
+    __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&metric_lock);
     return m;
 }
@@ -326,7 +326,7 @@ struct metric *metric_series(struct metric_family *f, const char *const *values)
 void metric_release(struct metric *m)
 {
     pthread_mutex_lock(&metric_lock);
-    m->refs--;
+    __atomic_fetch_sub(&m->refs, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&metric_lock);
 }
 

@@ -53,7 +53,8 @@ struct metric_def {
 struct metric_family *metric_declare(const struct metric_def *def);
 /* One value per label, in the order of the names. Never NULL. */
 struct metric *metric_series(struct metric_family *f, const char *const *values);
-/* Gives a series with subject labels back; it must not be used any more. */
+/* Gives a series back; it must not be used any more. One without subject labels that nobody has is
+ * on no page until somebody looks it up again. */
 void metric_release(struct metric *m);
 /* How many subjects of a group a page shows; fn_metrics_folded_series says what it does not. */
 void metric_set_subjects(enum metric_group group, uint32_t max);

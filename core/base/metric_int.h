@@ -54,10 +54,10 @@ struct metric {
     struct metric_banked value;   /* histogram: sum */
     struct metric_banked *counts; /* histogram: per bucket, n_bounds + 1 */
     struct metric_kept *kept;     /* the same; NULL until there is one */
+    uint32_t refs;                /* written under the lock; atomic */
     /* of a family with subjects: */
     struct metric_subject *subject; /* NULL: it is an `other` */
     struct metric *other;           /* where it is folded to */
-    uint32_t refs;
     int64_t told, own;
     int64_t *told_counts, *own_counts; /* one block */
     int64_t folded; /* `other` of a gauge: what is folded on this page */

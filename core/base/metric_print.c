@@ -117,11 +117,11 @@ static bool has_counted(const struct metric *m)
     return any;
 }
 
-/* Without its other-series until something was folded into it. */
+/* Without what was given back, and without its other-series until something was folded into it. */
 static bool is_on_page(const struct metric *m)
 {
     if (m->family->n_subject_labels == 0) {
-        return true;
+        return __atomic_load_n(&m->refs, __ATOMIC_RELAXED) > 0;
     }
     return m->subject ? m->subject->shown : has_counted(m);
 }

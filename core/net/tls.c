@@ -320,6 +320,11 @@ void net_identity_unref(struct net_identity *i)
     }
 }
 
+bool net_identity_is_shared(const struct net_identity *i)
+{
+    return i->refs > 1;
+}
+
 int net_identity_renew(struct net_identity *i, const struct net_tls *tls, struct fn_error *reterr)
 {
     struct net_identity fresh = { 0 };

@@ -31,6 +31,7 @@ int net_identity_create(const struct net_tls *tls, struct net_identity **ret,
                         struct fn_error *reterr);
 struct net_identity *net_identity_ref(struct net_identity *i);
 void net_identity_unref(struct net_identity *i); /* NULL ok */
+bool net_identity_is_shared(const struct net_identity *i); /* somebody else counts it, too */
 /* FN_E_INVALID, FN_E_EXHAUSTED: the old one stays. */
 int net_identity_renew(struct net_identity *i, const struct net_tls *tls, struct fn_error *reterr);
 bool net_identity_is_plain(const struct net_identity *i); /* no certificates at all */

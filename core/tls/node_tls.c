@@ -221,6 +221,9 @@ void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problem
 
 static void close_side(struct node_tls_side *side)
 {
+    if (side->days_left) {
+        metric_release(side->days_left);
+    }
     tls_files_finish(&side->files);
     net_identity_unref(side->identity);
     *side = (struct node_tls_side){ 0 };
@@ -243,16 +246,51 @@ static void drop_named(struct node_tls *t, struct node_tls_side *side)
     t->named[t->n_named] = (struct node_tls_side){ 0 };
 }
 
+static bool is_entry_of(const struct config *c, const struct config_tls *entry)
+{
+    const struct config_tls *found = c ? config_tls_find(c, entry->name) : NULL;
+
+    return found && config_tls_same(found, entry);
+}
+
+/* Its files may be gone: they are nobody's worry then. */
+static void drop_unused(struct node_tls *t)
+{
+    for (uint32_t i = t->n_named; i-- > 0;) {
+        struct node_tls_side *side = &t->named[i];
+
+        if (!is_entry_of(t->config, side->config) && !is_entry_of(t->next, side->config) &&
+            !net_identity_is_shared(side->identity)) {
+            drop_named(t, side);
+        }
+    }
+}
+
+/* Room for one more. */
+static struct node_tls_side *grow_named(struct node_tls *t)
+{
+    struct node_tls_side *named = realloc(t->named, (t->n_named + 1) * sizeof(*named));
+
+    if (!named) {
+        return NULL;
+    }
+    t->named = named;
+    named[t->n_named] = (struct node_tls_side){ 0 };
+    return &named[t->n_named];
+}
+
 static struct node_tls_side *open_named(struct node_tls *t, const struct config_tls *entry)
 {
-    struct node_tls_side *side = &t->named[t->n_named];
-    const struct config_tls *copy = config_tls_copy(entry, &t->arena);
+    struct node_tls_side *side = grow_named(t);
+    const struct config_tls *copy = side ? config_tls_copy(entry, &t->arena) : NULL;
     struct fn_error e = ERR_INIT;
 
     if (!copy || open_own(t, side, copy, &e) < 0) {
         log_error("certificates for a plugin cannot be used", "tls", entry->name, "error",
                   copy ? e.msg : "out of memory");
-        close_side(side);
+        if (side) {
+            close_side(side);
+        }
         return NULL;
     }
     t->n_named++;
@@ -272,7 +310,7 @@ static struct node_tls_side *named(struct node_tls *t, const char *name)
     if (side) {
         drop_named(t, side);
     }
-    return entry && t->n_named < NODE_TLS_NAMED_MAX ? open_named(t, entry) : NULL;
+    return entry ? open_named(t, entry) : NULL;
 }
 
 void node_tls_try(struct node_tls *t, const struct config *next)
@@ -425,6 +463,7 @@ static void look_at_rpc(struct node_tls *t, struct node_tls_side *side,
 
 void node_tls_look(struct node_tls *t)
 {
+    drop_unused(t);
     look_at_rpc(t, &t->server, rpc_renew_server);
     look_at_rpc(t, &t->client, rpc_renew_client);
     for (uint32_t i = 0; i < sides_n(t); i++) {
@@ -457,5 +496,6 @@ void node_tls_close(struct node_tls *t)
     for (uint32_t i = 0; i < sides_n(t); i++) {
         close_side(side_at(t, i));
     }
+    free(t->named);
     arena_finish(&t->arena);
 }

@@ -12,8 +12,7 @@
 #include <rpc/rpc.h>
 #include <tls/files.h>
 
-#define NODE_TLS_POLL_NS   (5 * ENV_S)
-#define NODE_TLS_NAMED_MAX 8
+#define NODE_TLS_POLL_NS (5 * ENV_S)
 
 /* One entry of tls: in use. */
 struct node_tls_side {
@@ -32,7 +31,7 @@ struct node_tls {
     struct rpc *rpc; /* NULL until node_tls_watch() */
     struct node_tls_side server, client, web, page;
     struct env_timer timer;
-    struct node_tls_side named[NODE_TLS_NAMED_MAX]; /* what plugins asked for by name */
+    struct node_tls_side *named; /* what plugins asked for by name; moves when it grows */
     uint32_t n_named;
     struct arena arena; /* what their entries said: they outlive a configuration */
     const struct config *config; /* the one in use */
@@ -49,8 +48,9 @@ void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problem
 /* Borrowed until the files are renewed. */
 struct net_tls node_tls_of(const struct node_tls_side *side);
 /* [loop] An entry of tls: by name for a plugin's own connections, loaded at the first question and
- * renewed like the node's; NULL: no such entry, or its files cannot be used, which is logged.
- * Borrowed. ud: the struct node_tls. */
+ * renewed like the node's; NULL: no such entry, or its files cannot be used, which is logged. It
+ * goes with the first look at which neither the configuration nor a connection has it. Borrowed.
+ * ud: the struct node_tls. */
 struct net_identity *node_tls_find(void *ud, const char *name);
 /* What plugins name is looked for there from now on: in one that is tried first, NULL when that has
  * ended; and in the one that is in use, borrowed until the next one is. */

@@ -6,6 +6,7 @@
 #include "../net/certs.h"
 
 #include <admin/admin.h>
+#include <base/metric.h>
 #include <check.h>
 #include <fcntl.h>
 #include <http/server.h>
@@ -259,6 +260,82 @@ START_TEST(a_look_before_grpc_is_there_takes_nothing)
 }
 END_TEST
 
+#define NAMES 10
+
+static struct config_tls names[NAMES];
+
+static void make_names(void)
+{
+    static const char *const texts[NAMES] = { "p0", "p1", "p2", "p3", "p4",
+                                              "p5", "p6", "p7", "p8", "p9" };
+
+    for (int i = 0; i < NAMES; i++) {
+        names[i] = (struct config_tls){ .name = texts[i], .cert = fx.cert, .key = fx.key };
+    }
+}
+
+/* A reload to a configuration with these entries, each of which a plugin names. */
+static void reload_to(struct config *c, const struct config_tls *tls, uint32_t n)
+{
+    c->tls = tls;
+    c->n_tls = n;
+    node_tls_try(&fx.tls, c);
+    for (uint32_t i = 0; i < n; i++) {
+        ck_assert_msg(node_tls_find(&fx.tls, tls[i].name), "%s is not found", tls[i].name);
+    }
+    node_tls_apply(&fx.tls, c);
+    node_tls_try(&fx.tls, NULL);
+    node_tls_look(&fx.tls);
+}
+
+static uint32_t entries_in_use(const char **ret_last)
+{
+    const struct node_tls_side *side;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; (side = node_tls_next(&fx.tls, &i)); n++) {
+        *ret_last = side->config->name;
+    }
+    return n;
+}
+
+static bool page_has(const char *text)
+{
+    struct buf page = BUF_INIT(0);
+    bool has;
+
+    ck_assert_int_eq(metric_print(&page), 0);
+    has = strstr(buf_text(&page), text) != NULL;
+    buf_finish(&page);
+    return has;
+}
+
+START_TEST(an_entry_goes_with_the_plugin_that_named_it)
+{
+    struct config configs[2] = { { 0 } };
+    struct net_identity *of_connection = NULL;
+    const char *last = NULL;
+
+    make_names();
+    open_node(true);
+    reload_to(&configs[0], names, NAMES);
+    ck_assert_uint_eq(entries_in_use(&last), 1 + NAMES);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        reload_to(&configs[i % 2], &names[i], 1);
+        ck_assert_uint_eq(entries_in_use(&last), 2);
+        ck_assert_str_eq(last, names[i].name);
+    }
+    of_connection = net_identity_ref(node_tls_find(&fx.tls, "p9"));
+    reload_to(&configs[0], NULL, 0);
+    ck_assert_uint_eq(entries_in_use(&last), 2);
+    ck_assert(page_has("tls=\"p9\"") && !page_has("tls=\"p8\""));
+    net_identity_unref(of_connection);
+    node_tls_look(&fx.tls);
+    ck_assert_uint_eq(entries_in_use(&last), 1);
+    ck_assert(page_has("tls=\"web\"") && !page_has("tls=\"p9\""));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("tls_renew");
@@ -275,6 +352,7 @@ int main(void)
     tcase_add_test(t, so_is_one_that_grpc_has_no_memory_for);
     tcase_add_loop_test(t, a_side_that_refuses_holds_up_no_other, 0, 2);
     tcase_add_test(t, a_look_before_grpc_is_there_takes_nothing);
+    tcase_add_test(t, an_entry_goes_with_the_plugin_that_named_it);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
