@@ -7,7 +7,8 @@
 #define TICKS_SURELY_SHORT 100000u /* 20 us even at 5 GHz */
 #define LOG_INTERVAL_NS    (60 * ENV_S)
 
-/* A call of ticks: so long until now, or so long ago; 0: neither. */
+/* A call of ticks: so long until now, or so long ago; 0: neither. Whoever asks does not do so from
+ * inside of a long call on the loop, where his clock would stand still. */
 static void describe(const struct plugin_host *h, const struct plugin_health *hl,
                      const char *method, uint64_t since, struct plugin_busy *ret)
 {
@@ -15,7 +16,7 @@ static void describe(const struct plugin_host *h, const struct plugin_health *hl
 
     *ret = (struct plugin_busy){ .name = hl->name, .kind = hl->kind, .method = method };
     if (since && now > since) {
-        ret->for_ns = (int64_t)((double)(now - since) * plugin_tick_ns(h, since));
+        ret->for_ns = (int64_t)((double)(now - since) * plugin_tick_ns(h, now));
     }
 }
 

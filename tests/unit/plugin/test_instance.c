@@ -463,6 +463,35 @@ START_TEST(slow_calls_are_counted)
 }
 END_TEST
 
+/* A call that is longer than the host is old: a step of the loop that hangs soon after a start. */
+START_TEST(who_hangs_is_told_with_its_time)
+{
+    struct plugin_crumb crumb;
+    struct plugin_busy busy;
+    struct fn_error e = ERR_INIT;
+    int64_t begun_ns, least_ns;
+
+    plugin_destroy(p);
+    plugin_host_destroy(h);
+    fake->env.now_ns = real_now_ns;
+    h = plugin_host_create(&fake->env);
+    p = make("good", "slow", &e);
+    spin(30 * ENV_MS);
+    begun_ns = real_now_ns(NULL);
+    plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
+    spin(120 * ENV_MS);
+    least_ns = real_now_ns(NULL) - begun_ns;
+    ck_assert(plugin_host_busy(h, &busy));
+    ck_assert_int_ge(busy.for_ns, least_ns * 9 / 10);
+    ck_assert_int_le(busy.for_ns, (real_now_ns(NULL) - begun_ns) * 11 / 10);
+    plugin_leave(&crumb);
+    plugin_destroy(p);
+    p = NULL;
+    plugin_host_destroy(h);
+    h = plugin_host_create(NULL);
+}
+END_TEST
+
 /* The name outlives the instance, and one series is all that a name has. */
 START_TEST(calls_become_histograms)
 {
@@ -619,6 +648,7 @@ TCase *instance_tests(void)
     tcase_add_test(t, without_env_tables_are_harmless);
     tcase_add_test(t, breadcrumbs_nest);
     tcase_add_test(t, slow_calls_are_counted);
+    tcase_add_test(t, who_hangs_is_told_with_its_time);
     tcase_add_test(t, calls_become_histograms);
     tcase_add_test(t, slow_ones_rest);
     tcase_add_test(t, host_calls_suspend);
