@@ -38,6 +38,8 @@ void conf_say(struct conf_problems *p, enum conf_weight weight, const char *code
 #define conf_problem(p, code, ...) conf_say((p), CONF_PROBLEM, (code), __VA_ARGS__)
 #define conf_warning(p, code, ...) conf_say((p), CONF_WARNING, (code), __VA_ARGS__)
 #define conf_note(p, code, ...)    conf_say((p), CONF_NOTE, (code), __VA_ARGS__)
+/* The lines that count as problems, or the others. */
+void conf_problems_copy(struct conf_problems *p, bool counts, struct buf *out);
 /* What stayed below a problem, lines of p->text, goes to the log: a note for information. */
 void conf_log_warnings(const char *text);
 /* "text" with quotes, escaped, cut at 64 bytes, NULL as ""; one of 4 rotating buffers. */

@@ -16,6 +16,7 @@
 struct conf_line {
     char where[CONF_WHERE_BYTES]; /* "" = no place */
     size_t len;
+    bool counts; /* a problem, not what stays below one */
 };
 
 void conf_problems_init(struct conf_problems *p)
@@ -50,10 +51,10 @@ static bool is_before(const char *where, const struct conf_line *line)
 
 /* Before the lines of later places that are the last ones. A word about no memory stays behind
  * all of them. */
-static int insert_line(struct conf_problems *p, const char *where, struct buf *line)
+static int insert_line(struct conf_problems *p, const char *where, bool counts, struct buf *line)
 {
     struct conf_line *lines = realloc(p->lines, (p->n_lines + 1) * sizeof(*lines));
-    struct conf_line fresh = { .len = line->len };
+    struct conf_line fresh = { .len = line->len, .counts = counts };
     size_t len = p->text.len;
     uint32_t i = p->n_lines;
     size_t at = 0;
@@ -93,7 +94,7 @@ static bool add_line(struct conf_problems *p, const char *code, const char *wher
     buf_vprintf(&line, fmt, ap);
     buf_add_str(&line, "\n");
     fresh = line.failed || !was_told(p, &line);
-    if (fresh && (line.failed || insert_line(p, where, &line) < 0)) {
+    if (fresh && (line.failed || insert_line(p, where, !weight[0], &line) < 0)) {
         buf_add_str(&p->text, "out of memory for this line\n");
     }
     buf_finish(&line);
@@ -116,6 +117,20 @@ void conf_say(struct conf_problems *p, enum conf_weight weight, const char *code
     }
     *told += fresh;
     p->n += fresh && counts && weight == CONF_WARNING;
+}
+
+void conf_problems_copy(struct conf_problems *p, bool counts, struct buf *out)
+{
+    const char *at = buf_text(&p->text);
+
+    for (uint32_t i = 0; i < p->n_lines; at += p->lines[i++].len) {
+        if (p->lines[i].counts == counts) {
+            buf_add(out, at, p->lines[i].len);
+        }
+    }
+    if (counts) {
+        buf_add_str(out, at); /* words about no memory */
+    }
 }
 
 static bool is_note(const char *line)

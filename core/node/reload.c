@@ -167,15 +167,19 @@ static void reload_tell(struct reload *r, struct admin_request *rq, const char *
 static void refused(struct reload *r)
 {
     const struct generation *g = r->node->gen;
+    struct buf others = BUF_INIT(0);
     char keeping[80];
 
     snprintf(keeping, sizeof(keeping), "keeping generation %llu from %s",
              (unsigned long long)g->number, g->loaded_at);
-    log_lines(FN_LOG_ERROR, buf_text(&r->problems.text));
+    buf_clear(&r->refusal);
+    conf_problems_copy(&r->problems, true, &r->refusal);
+    conf_problems_copy(&r->problems, false, &others);
+    log_lines(FN_LOG_ERROR, buf_text(&r->refusal));
+    conf_log_warnings(buf_text(&others));
+    buf_finish(&others);
     log_error("the configuration was not taken", "problems", log_num(r->problems.n), "effect",
               keeping);
-    buf_clear(&r->refusal);
-    buf_add_str(&r->refusal, buf_text(&r->problems.text));
     generation_clock(r->node, r->refused_at);
     metric_set(r->failed, 1);
     reload_tell(r, r->rq, "refused", 422, "the configuration was not taken",

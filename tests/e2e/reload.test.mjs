@@ -99,6 +99,10 @@ describe('reload', () => {
       assert.equal(await lb.mark(), 'good-good')
       assert.equal(await lb.node.metric('fn_config_reload_failed'), 1)
     }
+    lb.write(lbYaml({ ...lb.options, more: 'tls: { old: { ca: /etc/hosts } }\nmemmory: 3' }))
+    assert.match((await lb.command('reload', '--socket', lb.socket())).err, /warning: [^]*CFG702/)
+    assert.match((await lb.command('status', '--socket', lb.socket())).out, /refused at \S+, 1 line, the first: CFG702/, 'the mistake, not the warning before it')
+    assert.match(lb.node.log, /level=warning msg="CFG710 .*nothing names this entry/)
     for (const text of ['', 'node: lb\n  http: [', '\0', 'a: &x [*x]']) {
       lb.write(text)
       const got = await lb.command('reload', '--socket', lb.socket())

@@ -309,6 +309,8 @@ END_TEST
 
 START_TEST(test_a_line_says_how_much_it_weighs)
 {
+    struct buf problems = BUF_INIT(0);
+    struct buf others = BUF_INIT(0);
     struct conf_problems p;
 
     conf_problems_init(&p);
@@ -322,6 +324,15 @@ START_TEST(test_a_line_says_how_much_it_weighs)
                                         "CFG704 fn.yaml:12:1: last\n"
                                         "CFG708 warning: of no place\n"
                                         "CFG702 fn.yaml:1:1: behind what has no place\n");
+    conf_problems_copy(&p, true, &problems);
+    ck_assert_str_eq(buf_text(&problems), "CFG704 fn.yaml:12:1: last\n"
+                                          "CFG702 fn.yaml:1:1: behind what has no place\n");
+    conf_problems_copy(&p, false, &others);
+    ck_assert_str_eq(buf_text(&others), "CFG710 fn.yaml:2:9: note: first\n"
+                                        "CFG710 fn.yaml:2:10: warning: second\n"
+                                        "CFG708 warning: of no place\n");
+    buf_finish(&problems);
+    buf_finish(&others);
     conf_problems_finish(&p);
 }
 END_TEST
