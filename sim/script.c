@@ -177,13 +177,14 @@ static struct sim *of_host(const struct fn_host *host, const char *iface)
     return plugin_impl(host, iface);
 }
 
-/* Lets the step's delay pass within the operation's deadline and the request's own. */
+/* Lets the step's delay pass within the operation's deadline and the request's own; no time passes
+ * in destroy(), which has no operation. */
 static int pass(struct sim *s, struct fn_op *op, const struct sim_step_spec *spec,
                 uint32_t timeout_ms, const char *what, struct fn_error *reterr)
 {
     int64_t limit_ns = timeout_ms ? (int64_t)timeout_ms * ENV_MS : INT64_MAX;
     bool slow = spec && spec->delay_ns > limit_ns;
-    int r = sim_op_pause(op, slow ? limit_ns : spec ? spec->delay_ns : 0);
+    int r = op ? sim_op_pause(op, slow ? limit_ns : spec ? spec->delay_ns : 0) : 0;
 
     if (r == FN_E_CANCELLED) {
         return err_set(reterr, r, "%s was cancelled", what);

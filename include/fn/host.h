@@ -142,7 +142,7 @@ struct fn_http_stream_cb {
 
 struct fn_http_if {
     struct fn_hdr hdr;
-    /* [worker] 0 for every HTTP status; < 0 when no complete answer came. */
+    /* [worker], since 1.1 destroy() too, op NULL. 0: any HTTP status; < 0: no complete answer. */
     int (*exchange)(const struct fn_host *, struct fn_op *, const struct fn_http_request *,
                     struct fn_http_answer *ret, struct fn_error *reterr);
     void (*free_answer)(struct fn_http_answer *given); /* [any] NULL fields are accepted */

@@ -173,7 +173,7 @@ static const struct fn_listener_ops ops = {
 static const struct fn_need needs[] = {
     { "fn.view", FN_VIEW_MAJOR, 0, 0 },
     { "fn.op", 1, 0, 0 },
-    { "fn.http", 1, 0, FN_NEED_OPTIONAL },
+    { "fn.http", 1, 1, FN_NEED_OPTIONAL },
     { NULL, 0, 0, 0 },
 };
 

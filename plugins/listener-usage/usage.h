@@ -116,7 +116,8 @@ struct instance {
 /* after_worker(): the records of all calls that have ended, of which this is one. */
 int usage_write(void *inst, struct fn_op *op, const struct fn_call *call,
                 const struct fn_call_end *end, struct fn_error *reterr);
-/* The records that are still there, and that there are no more; in a file only. */
+/* The records that are still there, to a server for a few seconds at most; to a file also that
+ * there are no more. [init] */
 void usage_finish(struct instance *i);
 
 #endif

@@ -5,6 +5,7 @@
 
 #define AGAIN_NS   1000000000LL /* between two tries when the last one failed */
 #define REQUEST_MS 4000u        /* below FN_LISTENER_TIME_S */
+#define FINISH_MS  2000u        /* a reload, or the end of the node, waits for twice that at most */
 
 /* Lines of the oldest records; how many. */
 static uint64_t fill(struct instance *i, size_t *ret_len)
@@ -33,7 +34,7 @@ static int post(struct instance *i, struct fn_op *op, size_t len, struct fn_erro
 {
     static const char *const headers[] = { "Content-Type: application/x-ndjson", NULL };
     const struct fn_http_request request = { .size = sizeof(request),
-                                             .timeout_ms = REQUEST_MS,
+                                             .timeout_ms = op ? REQUEST_MS : FINISH_MS,
                                              .method = "POST",
                                              .unix_path = i->conf->socket,
                                              .url = i->conf->url,
@@ -54,7 +55,7 @@ static int post(struct instance *i, struct fn_op *op, size_t len, struct fn_erro
     return r;
 }
 
-/* The oldest records. 0: there were none, or they were written. */
+/* The oldest records; op NULL: in destroy(). 0: there were none, or they were written. */
 static int write_batch(struct instance *i, struct fn_op *op, struct fn_error *reterr)
 {
     uint64_t written = 0;
@@ -104,11 +105,13 @@ void usage_finish(struct instance *i)
 {
     struct fn_error e = FN_ERROR_INIT;
     char line[LINE_BYTES_MAX];
+    int64_t end_ns = i->conf->url ? i->host->clock->now_ns(i->host) + FINISH_MS * 1000000LL
+                                  : INT64_MAX;
     uint64_t lines;
     size_t len;
     int r = 0;
 
-    while (!i->conf->url && r == 0 && queue_waiting(&i->queue) > 0) {
+    while (r == 0 && queue_waiting(&i->queue) > 0 && i->host->clock->now_ns(i->host) < end_ns) {
         r = write_batch(i, NULL, &e);
     }
     if (!i->conf->url && r == 0) {

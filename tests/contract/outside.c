@@ -272,7 +272,7 @@ static int http_exchange(const struct fn_host *host, struct fn_op *op,
 
     HOST_CALL();
     (void)host;
-    must_be_in(IN_WORKER, "fn.http exchange");
+    must_be_in(op ? IN_WORKER : IN_INIT, "fn.http exchange");
     if (!request_ok(q) || !ret) {
         return FN_E_INVALID;
     }

@@ -242,6 +242,20 @@ describe('records to a reader on a Unix socket', () => {
     const missing = all.at(-1).seq - all[0].seq + 1 - all.length
     assert.equal(missing, await node.metric('fn_plugin_listener_usage_dropped'))
   })
+
+  it('who is back after the last call gets what waits when the node ends', async () => {
+    await vanish()
+    const failed = await node.metric('fn_plugin_listener_usage_failed')
+    const ids = await call(node, 10)
+    await until('they were tried', async () => await node.metric('fn_plugin_listener_usage_failed') > failed)
+    await listen()
+    node.signal('SIGTERM')
+    await node.ended
+    const there = new Set(got.map((r) => r.call))
+    assert.deepEqual(ids.filter((id) => !there.has(id)), [])
+    assert.doesNotMatch(node.log, /were not written/)
+    await node.start()
+  })
 })
 
 it('wrong options are told, and the refused start leaves nothing behind', () => {
