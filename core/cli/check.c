@@ -85,8 +85,8 @@ int cli_check(const struct cli_options *o)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) {
         raise(SIGPIPE); /* `fnd check | head`: whoever reads has read enough */
     }
-    fprintf(stderr, "fnd: the check was ended by a plugin, got %s %d; expected plugins that leave "
-            "their process alone\n", WIFSIGNALED(status) ? "signal" : "exit code",
+    fprintf(stderr, "fnd: the check broke off, got %s %d; expected its end (the report above names "
+            "the plugin that ran, if one did)\n", WIFSIGNALED(status) ? "signal" : "exit code",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     return EXIT_INTERNAL;
 }

@@ -100,12 +100,12 @@ static void load_listener(struct generation *g, const struct config_plugin *sect
     }
 }
 
-/* The instances of one list stand next to each other. */
-static struct plugin **load_list(struct generation *g, const struct config_list_plugin *list,
-                                 bool listeners, struct conf_problems *p)
+/* The instances of one list stand next to each other. False: one is missing, now or since the check
+ * that refused its section. */
+static bool load_list(struct generation *g, const struct config_list_plugin *list, bool listeners,
+                      struct plugin ***ret, struct conf_problems *p)
 {
-    struct plugin **first = g->plugins + g->n_plugins;
-
+    *ret = g->plugins + g->n_plugins;
     for (uint32_t i = 0; i < list->n; i++) {
         if (listeners) {
             load_listener(g, &list->items[i], p);
@@ -113,7 +113,7 @@ static struct plugin **load_list(struct generation *g, const struct config_list_
             generation_plugin(g, &list->items[i], p);
         }
     }
-    return first;
+    return g->plugins + g->n_plugins == *ret + list->n;
 }
 
 /* What a node has for listeners to hear of: calls, changes, or both. */
@@ -165,19 +165,19 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
 {
     const struct node *n = g->node;
     uint32_t told = p->n;
+    bool whole = load_list(g, &g->config->overriders, false, &g->overriders, p);
 
-    g->overriders = load_list(g, &g->config->overriders, false, p);
-    g->listeners = load_list(g, &g->config->listeners, true, p);
+    whole = load_list(g, &g->config->listeners, true, &g->listeners, p) && whole;
     for (uint32_t i = 0; i < n->n_sides; i++) {
         if (n->sides[i]->load) {
             n->sides[i]->load(g, running, p);
         }
     }
-    if (p->n == told) {
+    if (p->n == told && whole) {
         warn_deaf(g, p);
         make_chain(g, p);
     }
-    return p->n > told ? FN_E_INVALID : 0;
+    return p->n > told || !whole ? FN_E_INVALID : 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -61,6 +61,10 @@ const rows = [
   ['a misspelt placer', `node: lb\n${APPS}${POOL}  placer: { use: pc2 }\n`, 'CFG712 fn.yaml:5:18: placer, got "pc2"; did you mean "p2c"?'],
   ['a placer that nobody has', `node: lb\n${APPS}${POOL}  placer: roundrobin\n`,
     'CFG712 fn.yaml:5:11: placer, got "roundrobin"; expected the name of a file PLUGINS/placer-roundrobin.so'],
+  ['a misspelt listener', 'node: api\nplugins: { listeners: [{ use: cuont }] }\n', 'CFG712 fn.yaml:2:31: listener, got "cuont"; did you mean "count"?'],
+  ['an unknown option of a listener', 'node: api\nplugins: { listeners: [{ use: count, foo: 1 }] }\n', 'CFG702 fn.yaml:2:38: unknown key "foo"; expected names_must_match, use, file, name, sha256'],
+  ['no folder of plugins, and a listener', 'node: api\nplugin_dir: /nonexistent\nplugins: { listeners: [count] }\n',
+    'CFG704 fn.yaml:2:13: plugin_dir, got "/nonexistent"; expected a folder with the files of plugins'],
   ['a runner without port', `node: lb\n${APPS}plugins:\n  pool: { use: static, runners: ["127.0.0.1:1", "127.0.0.1"] }\n`,
     'PLG915 fn.yaml:4:49: static: pool/static: runners[1]: got "127.0.0.1"; expected host:port'],
   ['a runner twice', `node: lb\n${APPS}plugins:\n  pool:\n    use: static\n    runners:\n      - "a:1"\n      - "a:1"\n`,
@@ -141,10 +145,13 @@ describe('what fnd check says of a mistake', () => {
 describe('what create() of a plugin may do in a check', () => {
   it('reads, and reaches nobody: one that wants the network is left to the start', () => {
     const plugin = path.join(build, 'tests/plugins/dials.so')
-    writeFileSync(path.join(dir, 'fn.yaml'), `${LB.replace(POOL, `${POOL}  listeners: [{ use: dials, file: ${plugin} }]\n`)}`)
-    const check = said(['check', '--config', 'fn.yaml'])
-    assert.equal(check.status, 0, check.stderr)
-    assert.deepEqual(lines(check.stderr),
-      ['CFG710 fn.yaml:4:15: note: listener dials: create() wants the network, which a check does not give: its options are judged at the start'])
+    const listeners = `listeners: [{ use: dials, file: ${plugin} }]\n`
+    for (const [yaml, at] of [[LB.replace(POOL, `${POOL}  ${listeners}`), '4:15'], [`node: api\nplugins:\n  ${listeners}`, '3:15']]) {
+      writeFileSync(path.join(dir, 'fn.yaml'), yaml)
+      const check = said(['check', '--config', 'fn.yaml'])
+      assert.equal(check.status, 0, check.stderr)
+      assert.deepEqual(lines(check.stderr),
+        [`CFG710 fn.yaml:${at}: note: listener dials: create() wants the network, which a check does not give: its options are judged at the start`])
+    }
   })
 })
