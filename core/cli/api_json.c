@@ -4,6 +4,7 @@
  * are spelled in another way is another one to runners that share hot containers. */
 #include <cli/api_tree.h>
 
+#include <base/utf8.h>
 #include <model/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,14 +144,30 @@ bool api_json_same(const json_t *a, const json_t *b)
     return same;
 }
 
+int api_json_print_value(const json_t *v, struct buf *out)
+{
+    char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+    const char *end = text ? text + strlen(text) : NULL;
+    int r = text ? 0 : FN_E_EXHAUSTED;
+    uint32_t n, code;
+
+    for (const char *at = text; at < end && r == 0; at += n) {
+        n = utf8_sequence(at, end);
+        code = utf8_code(at, n);
+        r = utf8_is_dangerous(code) || code == 0xfffe || code == 0xffff
+                ? buf_printf(out, "\\u%04x", code)
+                : buf_add(out, at, n);
+    }
+    free(text);
+    return r;
+}
+
 /* JSON's texts and lists are YAML's, but for what its escapes make of pairs. */
 static int print_text(struct buf *out, const char *text)
 {
     json_t *s = json_string(text);
-    char *quoted = s ? json_dumps(s, JSON_ENCODE_ANY) : NULL;
-    int r = quoted ? buf_add_str(out, quoted) : FN_E_EXHAUSTED;
+    int r = api_json_print_value(s, out);
 
-    free(quoted);
     json_decref(s);
     return r;
 }

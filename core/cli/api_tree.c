@@ -258,16 +258,6 @@ void api_tree_keep(json_t *tree, char *const *only, int n)
 
 /* ---- YAML ------------------------------------------------------------------------------------ */
 
-/* JSON's texts and lists are YAML's. */
-static int print_value(struct buf *out, const json_t *v)
-{
-    char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
-    int r = text ? buf_add_str(out, text) : FN_E_EXHAUSTED;
-
-    free(text);
-    return r;
-}
-
 static int print_item(struct buf *out, const json_t *item, int indent);
 
 static int print_list(struct buf *out, const char *key, const json_t *list, int indent)
@@ -293,10 +283,10 @@ static int print_map(struct buf *out, const char *key, const json_t *map, int in
         json_t *name = json_string(json_object_iter_key(i));
 
         r = buf_printf(out, "%*s", indent + 2, "");
-        r = r < 0 ? r : print_value(out, name);
+        r = r < 0 ? r : api_json_print_value(name, out);
         r = r < 0 ? r : buf_add_str(out, ": ");
         r = r < 0 ? r : raw ? api_json_print(json_string_value(json_object_iter_value(i)), out)
-                            : print_value(out, json_object_iter_value(i));
+                            : api_json_print_value(json_object_iter_value(i), out);
         r = r < 0 ? r : buf_add_str(out, "\n");
         json_decref(name);
     }
@@ -314,7 +304,7 @@ static int print_member(struct buf *out, const char *key, const json_t *v, int i
         return print_map(out, key, v, indent);
     }
     r = buf_printf(out, "%*s%s: ", indent, "", key);
-    r = r < 0 ? r : print_value(out, v);
+    r = r < 0 ? r : api_json_print_value(v, out);
     return r < 0 ? r : buf_add_str(out, "\n");
 }
 

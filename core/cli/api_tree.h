@@ -21,6 +21,9 @@ json_t *api_json_read(const char *text, size_t len);
 int api_json_write(const json_t *item, struct buf *out); /* 0 or FN_E_EXHAUSTED */
 bool api_json_same(const json_t *a, const json_t *b);    /* two annotations mean the same */
 int api_json_print(const char *raw, struct buf *out);    /* an annotation, as YAML */
+/* Any other value as YAML: what this has no raw form of, or takes for the end of a line, is
+ * escaped. */
+int api_json_print_value(const json_t *v, struct buf *out);
 
 /* A question to the API. NULL in *ret for an answer without a body; given. 0, or FN_E_* with what
  * the node said. */

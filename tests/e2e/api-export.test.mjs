@@ -122,6 +122,22 @@ apps:
     assert.equal((await fnd(b, 'export', 'numbers')).out, 'apps:\n  - name: "numbers"\n')
   })
 
+  test('texts that YAML has no raw form of, or folds, come out and go in as they are', async () => {
+    const odd = ['\u007f', '\u009b', 'first\u0085second', 'a  \u2028  b', '\u2029', '\ufeff', '\ufffe', '\uffff', '\u200d', '\u202e', '😀', '\u00a0', '\t\u0001', ' ']
+    const config = Object.fromEntries(odd.map((v, i) => [`K${i}`, `x${v}y`]))
+    const annotations = { texts: odd, keys: Object.fromEntries(odd.map((v) => [v, 1])) }
+    const made = await request(a.url('/v2/apps'), { method: 'POST', body: JSON.stringify({ name: 'odd', config, annotations }) })
+    assert.equal(made.status, 200, made.text)
+    const first = await fnd(a, 'export', 'odd')
+    assert.doesNotMatch(first.out, /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/)
+    const taken = await fnd(b, 'import', file('odd.yaml', first.out))
+    assert.equal(taken.out, '+ app odd\n1 change\n', taken.err)
+    assert.equal((await fnd(a, 'import', path.join(dir, 'odd.yaml'))).out, 'nothing to change\n')
+    const there = JSON.parse((await request(b.url('/v2/apps?name=odd'))).text).items[0]
+    assert.deepEqual([there.config, there.annotations], [config, annotations])
+    assert.equal((await fnd(b, 'export', 'odd')).out, first.out)
+  })
+
   test('a file that says nothing of apps is no order to remove all', async () => {
     const lb = file('lb.yaml', 'node: lb\nplugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }\n')
     for (const options of [[], ['--prune'], ['--dry-run', '--prune']]) {
