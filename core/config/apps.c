@@ -411,8 +411,9 @@ void config_apps_read(struct config *c, struct conf_problems *p)
     const struct conf_node *root = conf_root(c->priv->file);
     uint32_t n_apps;
     struct conf_node *n = children_of(c, root, "apps", CONF_LIST, &n_apps, p);
-    struct config_app *apps =
-        conf_get(root, "apps") ? config_alloc(c, (n_apps + 1) * sizeof(*apps)) : NULL;
+    const struct conf_node *list = conf_get(root, "apps");
+    bool given = list && list->type == CONF_LIST; /* a key without a value is an absent one */
+    struct config_app *apps = given ? config_alloc(c, (n_apps + 1) * sizeof(*apps)) : NULL;
 
     c->apps = apps;
     c->n_apps = apps ? n_apps : 0;

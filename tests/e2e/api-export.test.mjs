@@ -145,6 +145,10 @@ apps:
       assert.equal(code, 78, out)
       assert.match(err, /^fnd: api import, got \S+lb\.yaml without apps:; expected a file as `fnd api export` prints it \(apps: \[\] where no app is to be\)$/m)
     }
+    for (const nothing of ['apps:', 'apps: ~', 'apps: ""']) {
+      const { code, out } = await fnd(b, '--prune', 'import', file('nothing.yaml', `${nothing}\n`))
+      assert.deepEqual([code, out], [78, ''], nothing)
+    }
     assert.ok(await count(b, 'apps') > 0)
     assert.equal((await fnd(b, 'import', file('none.yaml', 'apps: []\n'))).out, 'nothing to change\n')
   })
