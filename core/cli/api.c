@@ -185,13 +185,55 @@ static int prune(struct import *im, const struct level *l, const char *app, cons
     return r;
 }
 
+static bool source_is_wanted(const json_t *fns, const json_t *source)
+{
+    json_t *fn, *trigger;
+    size_t i, k;
+
+    json_array_foreach(fns, i, fn) {
+        json_array_foreach(json_object_get(fn, "triggers"), k, trigger) {
+            if (json_equal(json_object_get(trigger, "source"), source)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Two triggers of an app have one source at no time, so that no order of changes lets them swap
+ * theirs: one that leaves its source to another is made anew, and is not in `have` any more. */
+static int free_sources(struct import *im, const char *app, const json_t *have, const json_t *want)
+{
+    json_t *fn;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(have, i, fn) {
+        const json_t *wanted = json_object_get(api_tree_find(want, name_of(fn)), "triggers");
+        json_t *triggers = json_object_get(fn, "triggers");
+
+        for (size_t k = json_array_size(triggers); k-- > 0 && r == 0;) {
+            const json_t *trigger = json_array_get(triggers, k);
+            const json_t *source = json_object_get(trigger, "source");
+            const json_t *next = api_tree_find(wanted, name_of(trigger));
+
+            if (next && !json_equal(json_object_get(next, "source"), source) &&
+                source_is_wanted(want, source)) {
+                r = import_remove(im, &levels[2], app, trigger);
+                json_array_remove(triggers, k);
+            }
+        }
+    }
+    return r;
+}
+
 /* What comes and changes. */
 static int import_list(struct import *im, const struct level *l, const char *app, json_t *parents,
                        const json_t *have, const json_t *want)
 {
     json_t *item;
     size_t i;
-    int r = 0;
+    int r = l == &levels[1] ? free_sources(im, app, have, want) : 0;
 
     json_array_foreach(want, i, item) {
         const json_t *there = api_tree_find(have, name_of(item));

@@ -138,6 +138,33 @@ apps:
     assert.equal((await fnd(b, 'export', 'odd')).out, first.out)
   })
 
+  test('triggers that take over sources of one another', async () => {
+    const triggers = (...sources) => sources.map((source, i) => `{ name: t${i + 1}, source: ${source} }`)
+    const app = ([one, two, ...more]) => `apps:\n  - name: routes\n    functions:\n      - { name: f, image: i, triggers: [${[one, two]}] }\n` +
+      `      - { name: g, image: i, triggers: [${more}] }\n`
+    const steps = [
+      ['first', ['/v1', '/v2', '/x'], '+ app routes\n+ function routes/f\n+ trigger routes/t1\n+ trigger routes/t2\n+ function routes/g\n+ trigger routes/t3\n6 changes\n'],
+      ['a chain', ['/v2', '/v3', '/x'], '- trigger routes/t2\n~ trigger routes/t1: source\n+ trigger routes/t2\n3 changes\n'],
+      ['a swap', ['/v3', '/v2', '/x'], '- trigger routes/t2\n- trigger routes/t1\n+ trigger routes/t1\n+ trigger routes/t2\n4 changes\n'],
+      ['a ring across functions', ['/x', '/v3', '/v2'], /^6 changes$/m],
+      ['one that is new', ['/x', '/v4', '/v2', '/v3'], '- trigger routes/t2\n+ trigger routes/t2\n+ trigger routes/t4\n3 changes\n'],
+      ['no move', ['/y', '/v4', '/v2', '/v3'], '~ trigger routes/t1: source\n1 change\n'],
+    ]
+    for (const [what, sources, expected] of steps) {
+      const to = file('routes.yaml', app(triggers(...sources)))
+      const dry = await fnd(b, '--dry-run', 'import', to)
+      const { out, err } = await fnd(b, 'import', to)
+      if (expected instanceof RegExp) assert.match(out, expected, what + err)
+      else assert.equal(out, expected, what + err)
+      assert.equal(dry.out.replace(', not made', ''), out, what)
+      assert.equal((await fnd(b, 'import', to)).out, 'nothing to change\n', what)
+    }
+    // one that the file does not name keeps its source
+    const taken = await fnd(b, 'import', file('routes.yaml', app(triggers('/v4', '/v5')).replace('t2', 't9')))
+    assert.equal(taken.code, 69)
+    assert.match(taken.err, /409/)
+  })
+
   test('a file that says nothing of apps is no order to remove all', async () => {
     const lb = file('lb.yaml', 'node: lb\nplugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }\n')
     for (const options of [[], ['--prune'], ['--dry-run', '--prune']]) {
