@@ -68,6 +68,7 @@ const struct fn_opt config_trigger_opts[] = {
 
 static const char *const app_others[] = { "config", "annotations", "functions", NULL };
 static const char *const fn_others[] = { "config", "annotations", "triggers", NULL };
+static const char *const trigger_others[] = { "annotations", NULL };
 
 /* 130 bits of a hash in the alphabet of Fn's ids; the first character holds three. */
 static const char *id_of(struct config *c, const char *kind, const char *a, const char *b,
@@ -278,8 +279,10 @@ static void read_triggers(struct config *c, const struct conf_node *map,
     fn->triggers = t;
     fn->n_triggers = t ? fn->n_triggers : 0;
     for (uint32_t i = 0; n && t; n = n->next, i++) {
-        config_bind_into(c, n, "trigger", config_trigger_opts, &t[i], sizeof(t[i]), NULL, p);
+        config_bind_into(c, n, "trigger", config_trigger_opts, &t[i], sizeof(t[i]), trigger_others,
+                         p);
         t[i].where = config_where(c, n);
+        read_annotations(c, n, &t[i].trigger.annotations, p);
         check_plain(c, n, t[i].trigger.name, p);
         if (t[i].trigger.source && t[i].trigger.source[0] != '/') {
             apps_refuse(c, conf_get(n, "source"), "source", t[i].trigger.source,

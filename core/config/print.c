@@ -176,7 +176,7 @@ static void reference_lists(struct buf *out)
     buf_add_str(out, "\nKeys of a function, which may also have its own `config:`, "
                      "`annotations:` and `triggers:`:\n\n");
     conf_print_reference(config_fn_opts, NULL, NULL, out);
-    buf_add_str(out, "\nKeys of a trigger:\n\n");
+    buf_add_str(out, "\nKeys of a trigger, which may also have `annotations:`:\n\n");
     conf_print_reference(config_trigger_opts, NULL, NULL, out);
 }
 

@@ -21,7 +21,7 @@ apps:
         timeout: 7
         config: { RATE: "1.19" }
         triggers:
-          - { name: price, source: /price }
+          - { name: price, source: /price, annotations: { owner: { team: web } } }
       - { name: other, image: "me/other:1" }
   - name: empty
 `
@@ -70,6 +70,7 @@ describe('fnd api', () => {
     assert.equal((await fnd(b, 'export')).out, first.out)
     assert.match(first.out, /"Q": "a \\"b\\" ä: #1"/)
     assert.match(first.out, /syslog_url: "udp:\/\/127.0.0.1:514"/)
+    assert.match(first.out, /source: "\/price"\n +annotations:\n +"owner": \{"team":"web"\}\n/)
   })
 
   test('more than a page of functions', async () => {
