@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define PAGE_DEPTH 8 /* of a page around what a client may nest, to JR_DEPTH_MAX */
+#define KEY_MAX 160  /* bytes; YAML looks for a colon within 1024 characters, of up to six a byte */
 
 static const char annotations_key[] = "annotations";
 
@@ -172,6 +173,16 @@ static int print_text(struct buf *out, const char *text)
     return r;
 }
 
+int api_json_print_key(const char *key, int indent, struct buf *out)
+{
+    bool alone = strlen(key) > KEY_MAX;
+    int r = alone ? buf_add_str(out, "? ") : 0;
+
+    r = r < 0 ? r : print_text(out, key);
+    r = r < 0 || !alone || indent == 0 ? r : buf_printf(out, "\n%*s", indent, "");
+    return r < 0 ? r : buf_add_str(out, ":");
+}
+
 static int print_any(struct jr *r, struct buf *out)
 {
     enum jr_kind kind = jr_peek(r);
@@ -187,8 +198,7 @@ static int print_any(struct jr *r, struct buf *out)
     while (more >= 0 && (more = kind == JR_OBJECT ? jr_member(r, &text) : jr_element(r)) == 1) {
         more = buf_add_str(out, between);
         between = ",";
-        more = more < 0 || kind == JR_ARRAY ? more : print_text(out, text);
-        more = more < 0 || kind == JR_ARRAY ? more : buf_add_str(out, ":");
+        more = more < 0 || kind == JR_ARRAY ? more : api_json_print_key(text, 0, out);
         more = more < 0 ? more : print_any(r, out);
     }
     more = more < 0 || *between == ',' ? more : buf_add_str(out, between);

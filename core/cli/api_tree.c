@@ -280,15 +280,12 @@ static int print_map(struct buf *out, const char *key, const json_t *map, int in
 
     for (void *i = json_object_iter((json_t *)(uintptr_t)map); i && r == 0;
          i = json_object_iter_next((json_t *)(uintptr_t)map, i)) {
-        json_t *name = json_string(json_object_iter_key(i));
-
         r = buf_printf(out, "%*s", indent + 2, "");
-        r = r < 0 ? r : api_json_print_value(name, out);
-        r = r < 0 ? r : buf_add_str(out, ": ");
+        r = r < 0 ? r : api_json_print_key(json_object_iter_key(i), indent + 2, out);
+        r = r < 0 ? r : buf_add_str(out, " ");
         r = r < 0 ? r : raw ? api_json_print(json_string_value(json_object_iter_value(i)), out)
                             : api_json_print_value(json_object_iter_value(i), out);
         r = r < 0 ? r : buf_add_str(out, "\n");
-        json_decref(name);
     }
     return r;
 }

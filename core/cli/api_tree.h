@@ -24,6 +24,8 @@ int api_json_print(const char *raw, struct buf *out);    /* an annotation, as YA
 /* Any other value as YAML: what this has no raw form of, or takes for the end of a line, is
  * escaped. */
 int api_json_print_value(const json_t *v, struct buf *out);
+/* A key that stands behind `indent` blanks, or within braces (0), and its colon. */
+int api_json_print_key(const char *key, int indent, struct buf *out);
 
 /* A question to the API. NULL in *ret for an answer without a body; given. 0, or FN_E_* with what
  * the node said. */

@@ -11,9 +11,11 @@
 #include <base/err.h>
 #include <stdbool.h>
 
-#define CONF_FILE_BYTES_MAX (1024 * 1024)
-#define CONF_DEPTH_MAX      16
-#define CONF_NODES_MAX      20000
+/* Bounds of memory, wide enough for what an API node may keep: `fnd api export` prints it as such a
+ * file, about ten values for a function with a trigger, and annotations with JSON of 32 levels. */
+#define CONF_FILE_BYTES_MAX (16 * 1024 * 1024)
+#define CONF_DEPTH_MAX      48
+#define CONF_NODES_MAX      200000
 #define CONF_PROBLEMS_MAX   100
 
 struct conf_problems {

@@ -4,6 +4,7 @@
  * the stack grow. Aliases are refused, which is why a small file stays a small tree. */
 #include <conf/conf_int.h>
 #include <conf/explain.h>
+#include <conf/opts.h>
 
 #include <base/arena.h>
 #include <base/utf8.h>
@@ -195,7 +196,7 @@ static struct conf_node *node_add(struct builder *b, enum conf_type type, const 
     struct conf_node *n;
 
     if (++b->nodes > CONF_NODES_MAX) {
-        stop_at(b, mark, "too many values; expected at most 20000");
+        stop_at(b, mark, "too many values; expected at most " NUMBER_TEXT(CONF_NODES_MAX));
         return NULL;
     }
     n = arena_alloc(&b->conf->arena, sizeof(*n));
@@ -254,7 +255,8 @@ static void open_level(struct builder *b, enum conf_type type, const yaml_mark_t
         return;
     }
     if (b->depth == CONF_DEPTH_MAX) {
-        stop_at(b, mark, "nested too deeply; expected at most 16 levels");
+        stop_at(b, mark,
+                "nested too deeply; expected at most " NUMBER_TEXT(CONF_DEPTH_MAX) " levels");
         return;
     }
     n = node_add(b, type, mark);

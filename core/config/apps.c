@@ -21,7 +21,7 @@ const struct fn_opt config_app_opts[] = {
     OPT_ABSENT("id", STR, AT(app.id), 1, 64,
                "Id of the app. When absent: derived from its name, so it is the same on every "
                "node."),
-    OPT_ABSENT("syslog_url", STR, AT(app.syslog_url), 1, 1024,
+    OPT_ABSENT("syslog_url", STR, AT(app.syslog_url), 1, MODEL_TEXT_MAX,
                "Log server that gets what the app's functions print, such as udp://host:port "
                "(driver docker only). When absent: none does; see runner.user_logs."),
     { .key = NULL },
@@ -58,7 +58,7 @@ const struct fn_opt config_fn_opts[] = {
 const struct fn_opt config_trigger_opts[] = {
     OPT("name", STR, AT(trigger.name), NULL, 1, MODEL_NAME_MAX,
         "Name of the trigger, unique in its app."),
-    OPT("source", STR, AT(trigger.source), NULL, 1, 1024,
+    OPT("source", STR, AT(trigger.source), NULL, 1, MODEL_TEXT_MAX,
         "Path of the trigger, which begins with / and follows /t/<app> in its URL."),
     OPT_ABSENT("id", STR, AT(trigger.id), 1, 64,
                "Id of the trigger. When absent: derived from the names of app and trigger."),

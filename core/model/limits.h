@@ -9,7 +9,8 @@
 #define MODEL_TIMEOUT_S_MAX     300
 #define MODEL_IDLE_S_DEFAULT    30
 #define MODEL_IDLE_S_MAX        3600
-#define MODEL_NAME_MAX          255 /* bytes */
+#define MODEL_NAME_MAX          255     /* bytes */
+#define MODEL_TEXT_MAX          1048576 /* of what the API bounds by its body: sources, URLs */
 
 /* Of an app, a function or a trigger each. */
 #define MODEL_ANNOTATIONS_MAX      100

@@ -139,6 +139,27 @@ apps:
     assert.equal((await fnd(b, 'export', 'odd')).out, first.out)
   })
 
+  test('all that an API takes, and much of it, comes out and goes in', async () => {
+    const post = async (what, body) => {
+      const { status, text } = await request(a.url(`/v2/${what}`), { method: 'POST', body: JSON.stringify(body) })
+      assert.equal(status, 200, text)
+      return JSON.parse(text).id
+    }
+    const deep = JSON.parse(`${'['.repeat(29)}1${']'.repeat(29)}`)
+    const app_id = await post('apps', { name: 'wide', syslog_url: `udp://${'h'.repeat(1500)}:1`, annotations: { deep } })
+    const fn_id = await post('fns', { name: 'f', image: 'i', app_id, config: { ['K'.repeat(1100)]: 'v', ['L'.repeat(200)]: 'w' }, annotations: { deep, k: { ['\u0080'.repeat(200)]: 1 } } })
+    await post('triggers', { name: 't', type: 'http', source: `/${'s'.repeat(1500)}`, app_id, fn_id })
+    const wide = await fnd(a, 'export', 'wide')
+    const taken = await fnd(b, 'import', file('wide.yaml', wide.out))
+    assert.equal(taken.out, '+ app wide\n+ function wide/f\n+ trigger wide/t\n3 changes\n', taken.err)
+    assert.equal((await fnd(b, 'export', 'wide')).out, wide.out)
+    assert.equal((await fnd(a, 'import', path.join(dir, 'wide.yaml'))).out, 'nothing to change\n')
+
+    const fns = Array.from({ length: 4000 }, (_, i) => `      - { name: f${i}, image: "${'i'.repeat(300)}", memory: 64, timeout: 7, triggers: [{ name: t, source: /${i} }] }\n`)
+    const much = await fnd(b, '--dry-run', 'import', file('much.yaml', `apps:\n  - name: much\n    functions:\n${fns.join('')}`))
+    assert.match(much.out, /^8001 changes, not made$/m, much.err)
+  })
+
   test('triggers that take over sources of one another', async () => {
     const triggers = (...sources) => sources.map((source, i) => `{ name: t${i + 1}, source: ${source} }`)
     const app = ([one, two, ...more]) => `apps:\n  - name: routes\n    functions:\n      - { name: f, image: i, triggers: [${[one, two]}] }\n` +

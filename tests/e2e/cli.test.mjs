@@ -30,7 +30,7 @@ const rows = [
   ['negative', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, timeout: -5 }\n`, /CFG704 .*timeout, got "-5"; expected/],
   ['exponent', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, timeout: 1e3 }\n`, /CFG704 .*timeout, got "1e3"; expected/],
   ['empty', '', /CFG705 .*empty/],
-  ['too large', `# ${'x'.repeat(2 * 1024 * 1024)}\n`, /CFG705 .*larger than|CFG705 .*too large/],
+  ['too large', `# ${'x'.repeat(17 * 1024 * 1024)}\n`, /CFG705 .*larger than|CFG705 .*too large/],
   ['NUL', 'node: l\0b\n', /CFG70[15]/],
   ['UTF-16', Buffer.from('\ufeffnode: lb\n', 'utf16le'), /CFG70[15]/],
   ['alias bomb', 'a: &a [x, x]\nb: [*a, *a]\nnode: lb\n', /CFG70[125].*alias/],

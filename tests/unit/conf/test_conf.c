@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define DEEP "[[[[[[[[[["
+
 struct sample {
     const char *name;
     int64_t count;
@@ -187,8 +189,8 @@ static const struct {
     { "a: b\nb: gr\xfc\x73\n", 0,
       "CFG705 fn.yaml:2:6: not UTF-8, got byte 0xfc; expected UTF-8 text\n" },
     { "a: \xc0\x80\n", 0, "CFG705 fn.yaml:1:4: not UTF-8, got byte 0xc0" },
-    { "other: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]\n", 0,
-      "CFG701 fn.yaml:1:23: nested too deeply; expected at most 16 levels\n" },
+    { "other: " DEEP DEEP DEEP DEEP DEEP "\n", 0,
+      "CFG701 fn.yaml:1:55: nested too deeply; expected at most 48 levels\n" },
     { "memmory: 1\nmod: slow" REST, 0,
       "CFG702 fn.yaml:2:1: unknown key \"mod\"; did you mean \"mode\"?\n" },
     { "cuont: 1" REST, 0, "CFG702 fn.yaml:1:1: unknown key \"cuont\"; did you mean \"count\"?\n" },
@@ -404,7 +406,7 @@ START_TEST(test_too_many_values_are_refused)
     buf_add_str(&text, "]\n");
     l = load_n(buf_text(&text), text.len, NULL);
     ck_assert_ptr_nonnull(
-        strstr(buf_text(&l.problems.text), "too many values; expected at most 20000"));
+        strstr(buf_text(&l.problems.text), "too many values; expected at most 200000"));
     unload(&l);
     buf_finish(&text);
 }
@@ -487,8 +489,8 @@ START_TEST(test_files_that_are_none)
     ck_assert_int_eq(mkfifo(file_path("fifo"), 0600), 0);
     expect_refusal(file_path("fifo"), "is a FIFO; expected a regular file\n");
     expect_refusal("/dev/zero", "is no regular file; expected a regular file\n");
-    write_file(file_path("large"), "# sixteen bytes\n", 2 * 1024 * 1024 / 16);
-    expect_refusal(file_path("large"), "too large, got 2097152 bytes; expected at most 1048576\n");
+    write_file(file_path("large"), "# sixteen bytes\n", 32 * 1024 * 1024 / 16);
+    expect_refusal(file_path("large"), "too large, got 33554432 bytes; expected at most 16777216\n");
     write_file(file_path("empty"), "", 1);
     expect_refusal(file_path("empty"), "empty;");
 }
