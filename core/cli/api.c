@@ -16,6 +16,7 @@ struct import {
     struct fetch_client *client;
     bool dry_run;
     uint32_t n; /* changes */
+    bool empty; /* the file has an empty value that cannot be set */
     struct fn_error error;
 };
 
@@ -71,8 +72,9 @@ static int import_ask(struct import *im, const char *method, const char *list, c
     return r;
 }
 
-/* A PUT merges maps: what is to go is named with an empty value. */
-static json_t *map_change(const char *map, const json_t *have, const json_t *want)
+/* A PUT merges maps: what is to go is named with an empty value, so that none can be set. */
+static json_t *map_change(struct import *im, const char *map, const json_t *have,
+                          const json_t *want)
 {
     const bool annotations = strcmp(map, "annotations") == 0;
     json_t *change = json_object();
@@ -81,8 +83,11 @@ static json_t *map_change(const char *map, const json_t *have, const json_t *wan
 
     json_object_foreach((json_t *)(uintptr_t)want, key, v) {
         const json_t *old = json_object_get(have, key);
+        const char *text = json_string_value(v);
 
-        if (annotations ? !api_json_same(old, v) : !json_equal(old, v)) {
+        if (!old && text && !*text) {
+            im->empty = true;
+        } else if (annotations ? !api_json_same(old, v) : !json_equal(old, v)) {
             json_object_set(change, key, v);
         }
     }
@@ -96,7 +101,7 @@ static json_t *map_change(const char *map, const json_t *have, const json_t *wan
 
 /* What a PUT has to say; given, an empty one for nothing. A file without a syslog_url wants none,
  * as it wants no other config; other members that it lacks stay as they are. */
-static json_t *change_of(const json_t *have, const json_t *want)
+static json_t *change_of(struct import *im, const json_t *have, const json_t *want)
 {
     static const char *const plain[] = { "image", "memory", "timeout", "idle_timeout", "source",
                                          "syslog_url" };
@@ -114,7 +119,7 @@ static json_t *change_of(const json_t *have, const json_t *want)
         json_object_set_new(change, "syslog_url", json_string(""));
     }
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
-        json_t *map = map_change(maps[i], json_object_get(have, maps[i]),
+        json_t *map = map_change(im, maps[i], json_object_get(have, maps[i]),
                                  json_object_get(want, maps[i]));
 
         if (json_object_size(map) > 0) {
@@ -130,7 +135,7 @@ static json_t *change_of(const json_t *have, const json_t *want)
 static int import_item(struct import *im, const struct level *l, const char *app,
                        const json_t *have, const json_t *want, json_t *parents, json_t *own)
 {
-    json_t *body = have ? change_of(have, want) : json_deep_copy(want);
+    json_t *body = have ? change_of(im, have, want) : json_deep_copy(want);
     json_t *answer = NULL;
     int r = 0;
 
@@ -310,6 +315,10 @@ static int import_tree(const struct cli_options *o, const json_t *want)
     fetch_client_destroy(im.client);
     if (r < 0) {
         return say(&im.error);
+    }
+    if (im.empty) {
+        fprintf(stderr, "fnd: api import, got an empty value of config; expected another one: the "
+                "API gives it only to what is made anew\n");
     }
     if (im.n == 0) {
         printf("nothing to change\n");

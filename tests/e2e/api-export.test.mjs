@@ -216,6 +216,17 @@ apps:
     }
   })
 
+  test('an empty value of config is kept by what is new, and is none for what is there', async () => {
+    const yaml = (config) => file('vacant.yaml', `apps: [{ name: vacant, config: ${config} }]\n`)
+    assert.equal((await fnd(b, 'import', yaml('{ A: "", B: b }'))).out, '+ app vacant\n1 change\n')
+    assert.equal((await fnd(b, 'import', yaml('{ A: "", B: b }'))).out, 'nothing to change\n')
+    const twice = yaml('{ A: "", B: "", C: "" }')
+    assert.equal((await fnd(b, 'import', twice)).out, '~ app vacant: config\n1 change\n')
+    const { out, err } = await fnd(b, 'import', twice)
+    assert.equal(out, 'nothing to change\n')
+    assert.equal(err, 'fnd: api import, got an empty value of config; expected another one: the API gives it only to what is made anew\n')
+  })
+
   test('mistakes change nothing', async () => {
     const bad = await fnd(a, 'import', file('bad.yaml', 'apps:\n  - { name: "a b" }\n  - { name: good }\n'))
     assert.equal(bad.code, 78)
