@@ -264,10 +264,18 @@ static int say(const struct fn_error *e)
     return EXIT_UNAVAILABLE;
 }
 
+/* A variable that is empty is not set. */
+static const char *variable_of(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? text : NULL;
+}
+
 static int connect_api(const struct cli_options *o, struct fetch_client **ret, struct fn_error *e)
 {
-    const char *variable = getenv("FN_API_URL");
-    const char *token = getenv("FN_TOKEN"); /* not an argument: those are seen by everybody */
+    const char *variable = variable_of("FN_API_URL");
+    const char *token = variable_of("FN_TOKEN"); /* not an argument: those are seen by everybody */
     int r = fetch_client_create(NULL, o->url ? o->url : variable ? variable : URL_DEFAULT, ret, e);
 
     if (r == 0 && token && fetch_client_set_token(*ret, token) < 0) {

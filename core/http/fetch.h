@@ -63,7 +63,8 @@ int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
               void *ud, struct fn_error *reterr);
 
 /* [init] For programs that ask one question after the other, over one connection: to a server on a
- * unix socket (base_url names a host of no meaning then), or at "http://host:port". */
+ * unix socket (base_url names a host of no meaning then), or at "http://host:port", with or
+ * without a slash behind it. */
 struct fetch_client;
 int fetch_client_create(const char *socket, const char *base_url, struct fetch_client **ret,
                         struct fn_error *reterr);

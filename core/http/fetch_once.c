@@ -16,6 +16,17 @@ struct fetch_client {
     char *token; /* NULL: none */
 };
 
+/* Paths of questions begin with a slash of their own. */
+static char *copy_base(const char *url)
+{
+    size_t len = strlen(url);
+
+    while (len > 0 && url[len - 1] == '/') {
+        len--;
+    }
+    return strndup(url, len);
+}
+
 int fetch_client_create(const char *socket, const char *base_url, struct fetch_client **ret,
                         struct fn_error *reterr)
 {
@@ -24,7 +35,7 @@ int fetch_client_create(const char *socket, const char *base_url, struct fetch_c
     if (c) {
         c->curl = curl_easy_init();
         c->socket = socket ? strdup(socket) : NULL;
-        c->base_url = strdup(base_url);
+        c->base_url = copy_base(base_url);
     }
     if (!c || !c->curl || !c->base_url || (socket && !c->socket)) {
         fetch_client_destroy(c);

@@ -227,6 +227,13 @@ apps:
     assert.equal(err, 'fnd: api import, got an empty value of config; expected another one: the API gives it only to what is made anew\n')
   })
 
+  test('a slash behind the address, and variables that are empty', async () => {
+    assert.equal((await fnd(a, '--url', a.url('/'), 'export')).code, 0)
+    assert.equal((await fnd(a, '--url', a.url('//'), 'export')).code, 0)
+    const away = spawnSync(path.join(build, 'fnd'), ['api', 'export'], { encoding: 'utf8', env: { PATH: process.env.PATH, FN_API_URL: '', FN_TOKEN: '' } })
+    assert.ok(away.status === 0 || /http:\/\/localhost:8080/.test(away.stderr), away.stderr)
+  })
+
   test('mistakes change nothing', async () => {
     const bad = await fnd(a, 'import', file('bad.yaml', 'apps:\n  - { name: "a b" }\n  - { name: good }\n'))
     assert.equal(bad.code, 78)
