@@ -234,6 +234,17 @@ apps:
     assert.ok(away.status === 0 || /http:\/\/localhost:8080/.test(away.stderr), away.stderr)
   })
 
+  test('an output that is closed is one that nothing takes', () => {
+    const run = (args, stdin = '') => spawnSync('sh', ['-c', `exec ${path.join(build, 'fnd')} "$@" >&- ${stdin}`, 'sh', ...args],
+      { encoding: 'utf8', timeout: 30_000, env: { PATH: process.env.PATH } })
+    for (const args of [['api', '--url', a.url(''), 'export'], ['init', 'api'], ['version']]) {
+      const { status, stderr } = run(args)
+      assert.equal(status, 69, args.join(' '))
+      assert.match(stderr, /^fnd: the output, got No space left on device; expected room for it$/m)
+    }
+    assert.equal(run(['version'], '<&- 2>&-').status, 69)
+  })
+
   test('mistakes change nothing', async () => {
     const bad = await fnd(a, 'import', file('bad.yaml', 'apps:\n  - { name: "a b" }\n  - { name: good }\n'))
     assert.equal(bad.code, 78)
