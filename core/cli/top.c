@@ -8,6 +8,7 @@
 
 #include <curses.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,23 @@ static bool top_key(struct top *t, int key)
     return key != 'q';
 }
 
+static volatile sig_atomic_t ended_by; /* a signal; 0: none */
+
+static void on_end(int signal)
+{
+    ended_by = signal;
+}
+
+/* Before ncurses sets its own, which ends with a code that says nothing. Once: a second one does
+ * not wait for the node's answer. */
+static void catch_ends(void)
+{
+    const struct sigaction end = { .sa_handler = on_end, .sa_flags = SA_RESETHAND };
+
+    sigaction(SIGINT, &end, NULL);
+    sigaction(SIGTERM, &end, NULL);
+}
+
 /* False: ncurses does not know this terminal; initscr() would end the process over it. */
 static bool top_run(struct top *t)
 {
@@ -317,6 +335,7 @@ static bool top_run(struct top *t)
     int key = ERR;
 
     setlocale(LC_ALL, "");
+    catch_ends();
     screen = newterm(NULL, stdout, stdin);
     if (!screen) {
         return false;
@@ -332,9 +351,12 @@ static bool top_run(struct top *t)
         }
         draw(t);
         key = getch();
-    } while (top_key(t, key));
+    } while (!ended_by && top_key(t, key));
     endwin();
     delscreen(screen);
+    if (ended_by) {
+        raise(ended_by); /* its handler is gone */
+    }
     return true;
 }
 

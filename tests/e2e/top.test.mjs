@@ -1,6 +1,7 @@
 // `fnd top` in a terminal of its own (script(1)): figures, tables by their keys, and a node that goes away.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startCluster } from './lib/cluster.mjs'
@@ -14,7 +15,7 @@ const file = (node) => path.join(node.dir, 'fn.yaml')
 class Top {
   constructor(node) {
     this.out = ''
-    this.child = spawn('script', ['-qec', `stty cols 120 rows 24; ${fnd} top --config ${file(node)}`, '/dev/null'],
+    this.child = spawn('script', ['-qec', `stty cols 120 rows 24; exec ${fnd} top --config ${file(node)}`, '/dev/null'],
       { env: { PATH: process.env.PATH, TERM: 'vt100' }, stdio: ['pipe', 'pipe', 'inherit'] })
     this.child.stdout.on('data', (data) => { this.out += data })
     this.ended = new Promise((resolve) => this.child.once('close', resolve))
@@ -23,6 +24,11 @@ class Top {
   press(key) {
     this.out = ''
     this.child.stdin.write(key)
+  }
+
+  pid() {
+    const { pid } = this.child
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8'))
   }
 
   async shows(what) {
@@ -65,6 +71,16 @@ describe('fnd top', () => {
     await t.shows(/connect|refused/i)
     t.press('q')
     assert.equal(await t.ended, 0)
+  })
+
+  it('is ended by Ctrl-C and by a signal, and gives the terminal back', async () => {
+    for (const [end, code] of [[(t) => t.press('\x03'), 130], [(t) => process.kill(t.pid(), 'SIGTERM'), 143]]) {
+      const t = top(cluster.lb)
+      await t.shows(/fnd lb/)
+      end(t)
+      assert.equal(await t.ended, code)
+      assert.match(t.out, /\x1b\[\?1l/, 'keypad mode is left')
+    }
   })
 
   it('says which terminal it does not know', () => {
