@@ -57,11 +57,12 @@ const struct fn_opt config_fn_opts[] = {
 #define AT(field) offsetof(struct config_trigger, field)
 const struct fn_opt config_trigger_opts[] = {
     OPT("name", STR, AT(trigger.name), NULL, 1, MODEL_NAME_MAX,
-        "Name of the trigger, unique in its app."),
+        "Name of the trigger, unique in its function."),
     OPT("source", STR, AT(trigger.source), NULL, 1, MODEL_TEXT_MAX,
         "Path of the trigger, which begins with / and follows /t/<app> in its URL."),
     OPT_ABSENT("id", STR, AT(trigger.id), 1, 64,
-               "Id of the trigger. When absent: derived from the names of app and trigger."),
+               "Id of the trigger. When absent: derived from the names of app, function and trigger, so "
+               "it is the same on every node."),
     { .key = NULL },
 };
 #undef AT

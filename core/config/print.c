@@ -70,9 +70,11 @@ static void print_apps(const struct config *c, struct buf *out)
                        k == 0 ? "    functions:\n" : "", f->name, at->where, f->id, f->image,
                        f->mem_mb, f->timeout_s, f->idle_timeout_s);
             for (uint32_t t = 0; t < at->n_triggers; t++) {
-                buf_printf(out, "%s          - { name: %s, source: \"%s\" }\n",
-                           t == 0 ? "        triggers:\n" : "", at->triggers[t].trigger.name,
-                           at->triggers[t].trigger.source);
+                const struct trigger *trigger = &at->triggers[t].trigger;
+
+                buf_printf(out, "%s          - { name: %s, id: %s, source: \"%s\" }\n",
+                           t == 0 ? "        triggers:\n" : "", trigger->name, trigger->id,
+                           trigger->source);
             }
         }
     }

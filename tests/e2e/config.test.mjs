@@ -142,6 +142,17 @@ describe('what fnd check says of a mistake', () => {
   }
 })
 
+describe('what fnd check prints of apps', () => {
+  it('has the ids of all, which names of the app, the function and the trigger make', () => {
+    const apps = ['a', 'b'].map((app) => `  - name: ${app}\n    functions:\n` +
+      ['f', 'g'].map((f) => `      - { name: ${f}, image: i, triggers: [{ name: t, source: /${f} }] }\n`).join('')).join('')
+    writeFileSync(path.join(dir, 'fn.yaml'), `${LB.replace(APPS, `apps:\n${apps}`)}`)
+    const ids = () => said(['check', '--config', 'fn.yaml']).stdout.match(/(?<=^ +id: |- \{ name: t, id: )[0-9A-Z]{26}/gm)
+    assert.equal(new Set(ids()).size, 2 + 4 + 4)
+    assert.deepEqual(ids(), ids())
+  })
+})
+
 describe('what create() of a plugin may do in a check', () => {
   it('reads, and reaches nobody: one that wants the network is left to the start', () => {
     const plugin = path.join(build, 'tests/plugins/dials.so')
