@@ -136,7 +136,7 @@ void config_tls_read(struct config *c, struct conf_problems *p)
         t->name = i->key;
         t->node = i;
         if (!t->cert != !t->key) {
-            conf_problem(p, "CFG704", conf_where(c->priv->file, i),
+            conf_problem(p, "TLS806", conf_where(c->priv->file, i),
                          "%s, got %s alone; expected cert and key, or none of them", i->key,
                          t->cert ? "cert" : "key");
         }

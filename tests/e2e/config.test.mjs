@@ -105,7 +105,7 @@ const rows = [
   ['an address of an engine that is none', 'node: pure-runner\nplugins: { driver: { use: docker, docker_host: "ftp://x" } }\n',
     /^PLG915 fn\.yaml:2:48: docker: driver\/docker: docker_host, got "ftp:\/\/x"; expected /],
   ['a certificate without its key', `${LB}http: { tls: web }\ntls:\n  web: { cert: /c }\n`,
-    'CFG704 fn.yaml:7:8: web, got cert alone; expected cert and key, or none of them'],
+    'TLS806 fn.yaml:7:8: web, got cert alone; expected cert and key, or none of them'],
   ['a file of images that is not there', 'node: pure-runner\nplugins: { driver: { use: docker, load_file: /nowhere.tar } }\n',
     'PLG915 fn.yaml:2:46: docker: driver/docker: load_file, got "/nowhere.tar": No such file or directory; expected a tar file of at most 4 GiB'],
   ['a variable', LB, 'CFG706 FN_PORT, got "http"; expected 1..65535', { env: { FN_PORT: 'http' } }],
