@@ -68,14 +68,24 @@ static bool output_ask(struct ctr *c)
     return r == 0;
 }
 
+/* Attaching before the start is what makes the first lines visible; its round trip overlaps with
+ * the start. */
+static void output_begin(struct ctr *c)
+{
+    struct docker *d = c->d;
+
+    if (d->conf->output) {
+        pthread_mutex_lock(&d->output_lock);
+        output_ask(c);
+        pthread_mutex_unlock(&d->output_lock);
+    }
+}
+
 bool ctr_open_output(struct docker *d, const char *name)
 {
     struct ctr *c;
     bool opens, opened = false;
 
-    if (!d->conf->output) {
-        return false;
-    }
     pthread_mutex_lock(&d->output_lock);
     pthread_mutex_lock(&d->lock);
     HASH_FIND_STR(d->ctrs, name, c);
@@ -107,6 +117,7 @@ static struct ctr *ctr_new(struct docker *d, const struct fn_task *task)
         c->d = d;
         c->handle = task->handle;
         c->task = task;
+        c->output_asked = true; /* by its create alone, or never */
         c->privileged_user = (task->flags & FN_TASK_PRIVILEGED_USER) != 0;
         c->network = picks_network(task) ? network_take(d) : -1;
         snprintf(c->name, sizeof(c->name), "%s", task->id);
@@ -324,9 +335,7 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
         ctr_drop(c);
         return r;
     }
-    /* Attaching before the start is what makes the first lines visible; its round trip overlaps
-     * with the start. */
-    ctr_open_output(d, c->name);
+    output_begin(c);
     *ret = c;
     return 0;
 }

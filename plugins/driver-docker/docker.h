@@ -96,7 +96,7 @@ struct ctr {
     bool oom, reported, asking; /* asking: an inspection of its end is under way */
     uint32_t doubts; /* times that its exit code was 0 and perhaps not known yet */
     enum frozen frozen;
-    bool output_asked;      /* its stream is open, or was refused for good */
+    bool output_asked;      /* its stream is open, refused for good, or not wanted (yet) */
     uint64_t output_stream; /* written under output_lock and lock */
     struct api_frames frames; /* stream thread only, while the stream is open */
 };
