@@ -89,7 +89,7 @@ int npm_wishes_set(struct npm_wishes *w, const char *group, const char *id, enum
 }
 
 /* Its host is missing. */
-static bool is_over(const struct entry *e, int64_t now_ns)
+static bool wish_is_over(const struct entry *e, int64_t now_ns)
 {
     return (e->removing && e->wish != NPM_WISH_DRAIN) || now_ns - e->seen_ns >= NPM_WISH_LIFE_NS;
 }
@@ -111,7 +111,7 @@ uint32_t npm_wishes_visit(struct npm_wishes *w, const char *group, int64_t now_n
         if (host != NPM_HOST_MISSING) {
             e->seen_ns = now_ns;
             e->removing = host == NPM_HOST_REMOVING;
-        } else if (is_over(e, now_ns)) {
+        } else if (wish_is_over(e, now_ns)) {
             drop(w, e);
             forgotten++;
         }

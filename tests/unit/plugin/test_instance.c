@@ -354,7 +354,7 @@ START_TEST(chance_is_a_stream_of_its_own)
 }
 END_TEST
 
-/* A pool that a reload made anew was taken for the last one by its manager, which heard old words. */
+/* A manager took a pool that a reload made anew for the last one, and heard old words. */
 START_TEST(the_next_instance_of_a_name_draws_something_else)
 {
     struct fn_error e = ERR_INIT;
