@@ -64,7 +64,7 @@ const struct fn_opt docker_options[] = {
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = "load_file",
       .doc = "Tar file of images that is loaded into the engine when the runner starts, as by "
-             "`docker load`; a call that comes before waits.",
+             "`docker load`; a call whose image is not there yet waits.",
       .type = FN_OPT_STR,
       .offset = offsetof(struct docker_conf, load_file),
       .flags = FN_OPT_MAY_BE_ABSENT },

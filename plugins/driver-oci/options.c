@@ -49,7 +49,7 @@ const struct fn_opt oci_options[] = {
       .offset = offsetof(struct oci_conf, network) },
     { .key = "load_file",
       .doc = "Archive of images, as docker save writes it, that is loaded into the store when the "
-             "runner starts; a call that comes before waits.",
+             "runner starts; a call whose image is not there yet waits.",
       .flags = FN_OPT_MAY_BE_ABSENT,
       .type = FN_OPT_STR,
       .min = 1,
