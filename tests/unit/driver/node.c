@@ -209,6 +209,11 @@ static int load(struct node *n, const char *file, const char *driver, const char
     return r;
 }
 
+static void close_streams(void *impl, const struct fn_host *host)
+{
+    fetch_close_all(impl, host);
+}
+
 struct node *node_start(const char *file, const char *driver, const char *const *options,
                         struct fn_error *reterr)
 {
@@ -227,9 +232,11 @@ struct node *node_start(const char *file, const char *driver, const char *const 
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&n->changed, &attr);
-    plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(n->host, "fn.proc", 1, 1, proc_if(), n->proc);
+    plugin_host_on_release(n->host, "fn.proc", false, proc_release);
+    plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
+    plugin_host_on_release(n->host, "fn.http", false, close_streams);
     plugin_host_offer(n->host, "fn.op", 1, 0, &op_if, NULL);
     plugin_host_offer(n->host, "fn.driver", FN_DRIVER_MAJOR, FN_DRIVER_MINOR, &driver_if, n);
     r = load(n, file, driver, options, reterr);
