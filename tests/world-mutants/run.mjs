@@ -11,7 +11,7 @@ import { mutants } from './mutants.mjs';
 
 const SEEDS = 5000;
 const MUST_SEEDS = 300;
-const LONG_SEEDS = 24;
+const LONG_SEEDS = 16;
 const JOBS = Number(process.env.FND_JOBS ?? 2);
 const [folder, buildFolder, ...rest] = process.argv.slice(2);
 const root = path.resolve(folder ?? '.');
