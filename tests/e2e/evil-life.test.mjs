@@ -142,7 +142,7 @@ describe('the watchdog', () => {
       assert.ok(await lb.metric('fn_loop_stuck') >= 1) // a loaded machine holds it up too
       const metrics = await lb.metrics()
       assert.equal(metrics.get('fn_node_degraded{reason="loop-stuck"}'), 1)
-      assert.equal(metrics.get(`fn_plugin_budget_misses{plugin="${use}",kind="placer",method="decide"}`), 1)
+      assert.ok(metrics.get(`fn_plugin_budget_misses{plugin="${use}",kind="placer",method="decide"}`) >= 1) // so does it a decision
       assert.ok(metrics.get(`fn_plugin_call_seconds_count{plugin="${use}",kind="placer",method="decide"}`) >= 1)
       assert.equal((await lb.stop()).code, 0)
     })
