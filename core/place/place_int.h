@@ -228,7 +228,7 @@ struct place {
     struct place_group *fallback; /* "default" */
     uint64_t epochs; /* of a new group: one that is made again goes on behind its old ones */
     uint32_t waiting_n; /* parked now */
-    uint32_t places_n;  /* of waiting_max, that calls have; */
+    uint32_t places_n;  /* of waiting_max, that calls have */
     struct share_holder *placed_apps; /* of these calls, in whatever groups */
     int32_t stale_n; /* groups whose pool failed last */
     bool stopping;

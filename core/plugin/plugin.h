@@ -146,8 +146,7 @@ void plugin_beside_end(void);
 void plugin_go(struct plugin *p);
 void plugin_retire(struct plugin *p);
 /* [any] For host tables: the plugin that calls does not hold the loop. So it is on a lane, beside
- * the loop, and on the host's threads that run callbacks of streams and processes, which have no
- * breadcrumb. */
+ * the loop, and on the host's threads that run callbacks of streams and processes. */
 bool plugin_is_beside(void);
 /* [any] Around what a host table does as the loop, which its caller may hold already. */
 static inline void plugin_take_loop(struct env *env)

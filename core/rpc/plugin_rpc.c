@@ -150,16 +150,11 @@ static int table_open(const struct fn_host *host, const char *address, const cha
                       uint64_t *ret_channel, struct fn_error *reterr)
 {
     struct plugin_rpc *p = rpc_of(host);
-    bool enters = plugin_is_beside();
     int r;
 
-    if (enters) {
-        p->env->enter(p->env);
-    }
+    plugin_take_loop(p->env);
     r = open_channel(p, host, address, tls, ret_channel, reterr);
-    if (enters) {
-        p->env->leave(p->env);
-    }
+    plugin_give_loop(p->env);
     return r;
 }
 
