@@ -11,6 +11,7 @@
 #include <node/owner.h>
 #include <node/rights.h>
 #include <plugin/answer.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
 #define SIDE_CUT_NS      ENV_S        /* for what it says of that */
 #define FILES_SLACK      4096         /* pipes and process descriptors of containers */
+#define PROCESSORS_MAX   8192         /* that a kernel is built for at most */
 #define RECEIVED_BYTES   (256u << 20) /* of messages under way, which rpc holds at most */
 
 /* ---- who this runner is ---------------------------------------------------------------------- */
@@ -50,19 +52,35 @@ static int name_self(struct node *n, struct fn_error *reterr)
 static int side_read_file(void *ud, const char *path, char *ret, size_t cap)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len;
+    size_t got = 0;
+    ssize_t len = 0;
 
     (void)ud;
     if (fd < 0) {
         return err_passes(errno) ? FN_E_EXHAUSTED : FN_E_NOT_FOUND;
     }
-    len = read(fd, ret, cap - 1);
+    /* The kernel makes such files by the page, and a read() ends with one. */
+    while (got < cap - 1 && (len = read(fd, ret + got, cap - 1 - got)) > 0) {
+        got += (size_t)len;
+    }
     close(fd);
     if (len < 0) {
         return FN_E_UNAVAILABLE;
     }
-    ret[len] = '\0';
-    return (int)len;
+    ret[got] = '\0';
+    return (int)got;
+}
+
+/* That this process may run on, as Go Fn counts them. */
+static uint32_t processors(void)
+{
+    cpu_set_t set[PROCESSORS_MAX / CPU_SETSIZE];
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (sched_getaffinity(0, sizeof(set), set) == 0) {
+        return (uint32_t)CPU_COUNT_S(sizeof(set), set);
+    }
+    return online > 0 ? (uint32_t)online : 1;
 }
 
 static bool side_file_exists(const char *path)
@@ -149,7 +167,8 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     };
     int r = name_self(n, reterr);
 
-    r = r < 0 ? r : account_detect(&deps.reader, n->config->account, &deps.totals, reterr);
+    r = r < 0 ? r : account_detect(&deps.reader, processors(), n->config->account, &deps.totals,
+                               reterr);
     r = r < 0 ? r : open_fnsock(n, reterr);
     r = r < 0 ? r : open_drivers(n, reterr);
     if (r < 0) {

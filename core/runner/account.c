@@ -64,18 +64,6 @@ static int mem_available(struct texts *t, uint64_t *ret, struct fn_error *reterr
     return 0;
 }
 
-static uint64_t cpu_count(struct texts *t)
-{
-    uint64_t n = 0;
-
-    if (account_load(t, "/proc/cpuinfo")) {
-        for (const char *p = t->text; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
-            n += strncmp(p, "processor", 9) == 0;
-        }
-    }
-    return n ? n : 1;
-}
-
 /* The path of this process in the hierarchy of `controller` ("" = v2); "/" when unknown. */
 static void cgroup_path(struct texts *t, const char *controller, char *ret, size_t cap)
 {
@@ -181,8 +169,9 @@ static void apply_cgroups(struct texts *t, struct account_totals *io)
     walk_up("/sys/fs/cgroup/cpu", path, visit_v1_cpu, t, io);
 }
 
-int account_detect(const struct account_reader *reader, const struct account_limits *limits,
-                   struct account_totals *ret, struct fn_error *reterr)
+int account_detect(const struct account_reader *reader, uint32_t processors,
+                   const struct account_limits *limits, struct account_totals *ret,
+                   struct fn_error *reterr)
 {
     struct texts *t = malloc(sizeof(*t));
     struct account_totals found = { 0 };
@@ -196,7 +185,7 @@ int account_detect(const struct account_reader *reader, const struct account_lim
     t->missed = false;
     r = mem_available(t, &found.mem_bytes, reterr);
     if (r == 0) {
-        found.cpu_milli = cpu_count(t) * 1000;
+        found.cpu_milli = processors * UINT64_C(1000);
         apply_cgroups(t, &found);
     }
     if (t->missed) {

@@ -38,11 +38,12 @@ struct account_totals {
 };
 
 /* [init] What containers may use together: available memory under the cgroup's limit (v1 and v2,
- * also of parents) less headroom, CPUs under the cgroup's quota. FN_E_PRECONDITION when there is
- * too little memory; FN_E_EXHAUSTED when a file with a limit could not be opened for want of
- * something: it may be the one that counts. */
-int account_detect(const struct account_reader *reader, const struct account_limits *limits,
-                   struct account_totals *ret, struct fn_error *reterr);
+ * also of parents) less headroom, and of the processors that this process may run on what the
+ * cgroup's quota leaves. FN_E_PRECONDITION when there is too little memory; FN_E_EXHAUSTED when a
+ * file with a limit could not be opened for want of something: it may be the one that counts. */
+int account_detect(const struct account_reader *reader, uint32_t processors,
+                   const struct account_limits *limits, struct account_totals *ret,
+                   struct fn_error *reterr);
 
 /* ---- spare processor time -------------------------------------------------------------------- */
 

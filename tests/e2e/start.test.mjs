@@ -7,7 +7,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { request } from './lib/http.mjs'
 import { temporary, socketOfPort } from './lib/leftovers.mjs'
-import { build, freePort, until } from './lib/node.mjs'
+import { Fnd, build, freePort, until } from './lib/node.mjs'
 
 test('a node of nothing but its name takes functions and calls them', async () => {
   const cwd = temporary('/tmp/fnd-e2e-')
@@ -35,4 +35,18 @@ test('a node of nothing but its name takes functions and calls them', async () =
     node.kill()
     await ended
   }
+})
+
+test('a runner gives away the processors that it may run on', async () => {
+  const port = await freePort()
+  const runner = await Fnd.start('runner', port, `
+node: pure-runner
+http: { listen: "127.0.0.1:${port}" }
+grpc: { listen: "127.0.0.1:${await freePort()}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  driver: { use: process, root: ${path.join(build, 'functions')} }
+`, { within: ['taskset', '-c', '0'] })
+  assert.equal(await runner.metric('fn_util_cpu_avail'), 1000)
+  await runner.stop()
 })

@@ -25,7 +25,7 @@ static int read_fake(void *ud, const char *path, char *ret, size_t cap)
 }
 
 #define MEMINFO(kib) { "/proc/meminfo", "MemTotal: 99999999 kB\nMemAvailable:    " #kib " kB\n" }
-#define CPUS2 { "/proc/cpuinfo", "processor\t: 0\nmodel: x\n\nprocessor\t: 1\nmodel: x\n" }
+#define PROCESSORS 2
 
 static int detect(const struct file *files, uint64_t mem_max, uint64_t cpu_max,
                   struct account_totals *ret, struct fn_error *err)
@@ -33,12 +33,12 @@ static int detect(const struct file *files, uint64_t mem_max, uint64_t cpu_max,
     struct account_reader reader = { read_fake, (void *)(uintptr_t)files };
     struct account_limits limits = { mem_max, cpu_max, 1600 };
 
-    return account_detect(&reader, &limits, ret, err);
+    return account_detect(&reader, PROCESSORS, &limits, ret, err);
 }
 
 START_TEST(bare)
 {
-    static const struct file files[] = { MEMINFO(10485760), CPUS2, { NULL, NULL } };
+    static const struct file files[] = { MEMINFO(10485760), { NULL, NULL } };
     struct account_totals t;
 
     ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
@@ -54,10 +54,10 @@ END_TEST
 
 START_TEST(headroom)
 {
-    static const struct file large[] = { MEMINFO(104857600), CPUS2, { NULL, NULL } };
-    static const struct file small[] = { MEMINFO(1048576), CPUS2, { NULL, NULL } };
-    static const struct file tiny[] = { MEMINFO(262144), CPUS2, { NULL, NULL } };
-    static const struct file none[] = { CPUS2, { NULL, NULL } };
+    static const struct file large[] = { MEMINFO(104857600), { NULL, NULL } };
+    static const struct file small[] = { MEMINFO(1048576), { NULL, NULL } };
+    static const struct file tiny[] = { MEMINFO(262144), { NULL, NULL } };
+    static const struct file none[] = { { NULL, NULL } };
     struct account_totals t;
     struct fn_error err = ERR_INIT;
 
@@ -74,7 +74,7 @@ END_TEST
 START_TEST(cgroup_v2)
 {
     static const struct file files[] = {
-        MEMINFO(10485760), CPUS2,
+        MEMINFO(10485760),
         { "/proc/self/cgroup", "0::/fn/node\n" },
         { "/sys/fs/cgroup/fn/node/memory.max", "max\n" },
         { "/sys/fs/cgroup/fn/node/cpu.max", "max 100000\n" },
@@ -93,7 +93,7 @@ END_TEST
 START_TEST(cgroup_v1)
 {
     static const struct file files[] = {
-        MEMINFO(10485760), CPUS2,
+        MEMINFO(10485760),
         { "/proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/b\n1:name=systemd:/\n" },
         { "/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n" },
         { "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n" },
