@@ -18,7 +18,8 @@ int net_bind(const char *address, bool owner_only, int *ret_fd, char **ret_unix_
  * already; this holds also where somebody changed it. */
 bool net_peer_is_owner(int fd);
 /* Whether a peer on TCP came by one of these interfaces (names, with `*` as in a shell). This
- * machine itself did not, whichever of its addresses it used. */
+ * machine itself did not, whichever of its addresses it used. True also where the kernel has no
+ * descriptor to tell the name: what cannot be told is refused. */
 bool net_came_by(int fd, const struct sockaddr *peer, const struct fn_strlist *interfaces);
 int net_interfaces_copy(const struct fn_strlist *from, struct fn_strlist *to); /* FN_E_EXHAUSTED */
 void net_interfaces_finish(struct fn_strlist *list);

@@ -2,6 +2,7 @@
  * where others than streams would read it with their data. */
 #include <net/bind.h>
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <net/if.h>
 #include <net/network.h>
@@ -94,8 +95,11 @@ bool net_came_by(int fd, const struct sockaddr *peer, const struct fn_strlist *i
         return false;
     }
     index = interface_of(fd, peer->sa_family);
-    if (index == 0 || !if_indextoname((unsigned)index, name) || is_own(fd, peer)) {
+    if (index == 0 || is_own(fd, peer)) {
         return false;
+    }
+    if (!if_indextoname((unsigned)index, name)) {
+        return errno != ENXIO; /* it asks by a socket: without a descriptor nobody can say */
     }
     for (uint64_t i = 0; i < interfaces->n; i++) {
         if (fnmatch(interfaces->items[i], name, 0) == 0) {

@@ -209,6 +209,37 @@ START_TEST(interfaces_are_refused)
 }
 END_TEST
 
+/* By "lo", which is not on the list; only the name of an interface is asked by a descriptor. */
+START_TEST(what_cannot_be_told_is_refused)
+{
+    static const char *const names[] = { "no-such" };
+    const struct fn_strlist list = { .items = names, .n = 1 };
+    struct sockaddr_storage at;
+    struct sockaddr *peer = (struct sockaddr *)&at;
+    socklen_t len = sizeof(struct sockaddr_in);
+    struct sockaddr_in self = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int listener = socket(AF_INET, SOCK_STREAM, 0), caller = socket(AF_INET, SOCK_STREAM, 0), fd;
+    struct rlimit old;
+
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&self, sizeof(self)), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&self, &len), 0);
+    ck_assert_int_eq(bind(caller, (struct sockaddr *)&(struct sockaddr_in){
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1) }, len), 0);
+    ck_assert_int_eq(connect(caller, (struct sockaddr *)&self, sizeof(self)), 0);
+    len = sizeof(at);
+    fd = accept(listener, peer, &len);
+    ck_assert(!net_came_by(fd, peer, &list));
+    getrlimit(RLIMIT_NOFILE, &old);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, old.rlim_max }), 0);
+    ck_assert(net_came_by(fd, peer, &list));
+    setrlimit(RLIMIT_NOFILE, &old);
+    close(fd);
+    close(caller);
+    close(listener);
+}
+END_TEST
+
 Suite *listen_suite(void)
 {
     Suite *s = suite_create("listen");
@@ -223,6 +254,7 @@ Suite *listen_suite(void)
     tcase_add_test(tc, silence_has_a_time_of_its_own);
     tcase_add_test(tc, the_last_tenth_of_descriptors_is_kept);
     tcase_add_loop_test(tc, interfaces_are_refused, 0, 2);
+    tcase_add_test(tc, what_cannot_be_told_is_refused);
     suite_add_tcase(s, tc);
     return s;
 }
