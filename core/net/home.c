@@ -2,6 +2,7 @@
  * machine's interfaces and with ranges that are always local. */
 #include <net/home.h>
 
+#include <base/err.h>
 #include <base/url.h>
 #include <ifaddrs.h>
 #include <net/network.h>
@@ -12,35 +13,32 @@
 
 #define HOST_MAX 256 /* of DNS, with the end */
 
-/* The host of a URL, without port, brackets and zone. */
-static bool host_of(const char *text, char ret[HOST_MAX])
+/* The host of a URL, without port, brackets and zone: its length, 0 for none, HOST_MAX for none
+ * that DNS has. */
+static size_t host_of(struct url u, char ret[HOST_MAX])
 {
-    struct url u;
+    bool bracketed = *u.host == '[';
     size_t len;
 
-    if (!url_split(text, &u)) {
-        return false;
-    }
-    if (*u.host == '[') {
-        u.host++;
-        u.host_len--;
-        len = strcspn(u.host, "]%");
-    } else {
-        len = strcspn(u.host, ":");
-    }
+    u.host += bracketed;
+    u.host_len -= bracketed && u.host_len > 0;
+    len = strcspn(u.host, bracketed ? "]%" : ":");
     len = len < u.host_len ? len : u.host_len;
-    if (len == 0 || len >= HOST_MAX) {
-        return false;
+    if (len >= HOST_MAX) {
+        return HOST_MAX;
     }
     memcpy(ret, u.host, len);
     ret[len] = '\0';
-    return true;
+    return len;
 }
 
 static bool is_always_home(const struct net_address *a)
 {
-    static const char *const texts[] = { "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16",
-                                         "::/128",    "::1/128",     "fe80::/10" };
+    /* Behind those of the machine: metadata of clouds, and IPv4 addresses in two of IPv6's forms. */
+    static const char *const texts[] = {
+        "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10",
+        "100.100.100.200/32", "fd00:ec2::/32", "::/96", "64:ff9b::/96",
+    };
     struct net_network n;
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -77,13 +75,13 @@ static bool is_beside(const struct ifaddrs *i, const struct net_address *a)
     return true;
 }
 
-static bool is_home(const struct addrinfo *list)
+static int is_home(const struct addrinfo *list)
 {
-    struct ifaddrs *interfaces = NULL;
+    struct ifaddrs *interfaces;
     bool home = false;
 
     if (getifaddrs(&interfaces) < 0) {
-        interfaces = NULL;
+        return FN_E_EXHAUSTED;
     }
     for (; list && !home; list = list->ai_next) {
         struct net_address a = net_address_of(list->ai_addr);
@@ -102,20 +100,29 @@ static bool is_local_socket(const char *url)
     return strncmp(url, "unix://", 7) == 0 || strncmp(url, "unixgram://", 11) == 0;
 }
 
-bool net_url_leads_home(const char *url)
+int net_url_leads_home(const char *url)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     struct addrinfo *list;
     char host[HOST_MAX];
-    bool home;
+    struct url u;
+    size_t len;
+    int r;
 
     if (is_local_socket(url)) {
-        return true;
+        return 1;
     }
-    if (!host_of(url, host) || getaddrinfo(host, NULL, &hints, &list) != 0) {
-        return false;
+    if (!url_split(url, &u)) {
+        return 0;
     }
-    home = is_home(list);
+    len = host_of(u, host);
+    if (len == 0) {
+        return 1;
+    }
+    if (len == HOST_MAX || getaddrinfo(host, NULL, &hints, &list) != 0) {
+        return 0;
+    }
+    r = is_home(list);
     freeaddrinfo(list);
-    return home;
+    return r;
 }

@@ -4,11 +4,13 @@
 
 #include <stdbool.h>
 
-/* [worker] True for a host, name or address, in one of: this machine, loopback, link-local (where
- * clouds keep their metadata), the networks of the machine's interfaces; and for every unix:// and
- * unixgram://, whose socket is the machine's own. Takes as long as the
- * resolver. What cannot be resolved, or is no URL with a host, leads nowhere. A name may lead
- * elsewhere when it is asked for again: a firewall holds where this must. */
-bool net_url_leads_home(const char *url);
+/* [worker] 1 for a host, name or address, in one of: this machine, loopback, link-local and the
+ * other addresses where clouds keep their metadata, the networks of the machine's interfaces; for
+ * every unix:// and unixgram://, whose socket is the machine's own; and for a URL without a host,
+ * which others take for the machine itself. 0: it leads elsewhere, or nowhere: a name that does not
+ * resolve, a text that is no URL. FN_E_EXHAUSTED: the machine's own networks cannot be told for
+ * want of descriptors or memory. Takes as long as the resolver. A name may lead elsewhere when it is
+ * asked for again: a firewall holds where this must. */
+int net_url_leads_home(const char *url);
 
 #endif

@@ -65,11 +65,21 @@ static const char *method_of(enum engine_op_kind k)
     return names[k];
 }
 
-static bool may_log(const struct container *c)
+/* Whether the log server of its app is one that a tenant may name. */
+static int check_log(const struct container *c, struct fn_error *reterr)
 {
-    bool (*leads_home)(const char *) = c->r->deps.leads_home;
+    int (*leads_home)(const char *) = c->r->deps.leads_home;
+    int r;
 
-    return !c->task.syslog_url || c->op.log_home || !leads_home || !leads_home(c->task.syslog_url);
+    if (!c->task.syslog_url || c->op.log_home || !leads_home) {
+        return 0;
+    }
+    r = leads_home(c->task.syslog_url);
+    return r < 0 ? err_set(reterr, r, "the networks of this machine cannot be told now")
+         : r > 0 ? err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
+                                "RUN410 syslog_url, got \"%.80s\"; expected a host outside of "
+                                "this node's own networks", c->task.syslog_url)
+                 : 0;
 }
 
 static void run_op(struct env_work *w, struct fn_op *op)
@@ -84,10 +94,8 @@ static void run_op(struct env_work *w, struct fn_op *op)
     };
     struct fn_error *e = &c->op.err;
 
-    if (c->op.kind == OP_CREATE && !may_log(c)) {
-        c->op.result = err_set_http(e, FN_E_INVALID, 400, FN_BLAME_USER,
-                                    "RUN410 syslog_url, got \"%.80s\"; expected a host outside of "
-                                    "this node's own networks", c->task.syslog_url);
+    c->op.result = c->op.kind == OP_CREATE ? check_log(c, e) : 0;
+    if (c->op.result < 0) {
         return;
     }
     PLUGIN_ASK(c->op.result, r->deps.driver, PLUGIN_WORKER, method_of(c->op.kind), 0, e,

@@ -137,7 +137,7 @@ struct runner_deps {
     struct tracer *tracer;        /* NULL = calls are not traced */
     struct account_totals totals; /* see account_detect() */
     struct account_reader reader; /* see account_cpu_spare(); zero = not known */
-    bool (*leads_home)(const char *url); /* [worker] see net/home.h; NULL = not asked */
+    int (*leads_home)(const char *url); /* [worker] see net/home.h; NULL = not asked */
     bool (*file_exists)(const char *path);
     const struct runner_settings *settings; /* NULL = none can be changed */
     void *settings_ud;

@@ -329,18 +329,32 @@ START_TEST(urls_that_lead_home)
         "tcp://2130706433:514", "tcp://0x7f.1:514", "tcp://foreign@127.0.0.1:514",
         "tcp://203.0.113.1@[::1]", "tcp://[fe80::1%25eth0]:514", "tcp://127.0.0.1?x", "tcp://two.test",
         "unix:///dev/log", "unixgram:///run/x", "unix://",
+        "tcp://", "tcp://:514", "udp:///x", "tcp://user@:514", "tcp://[]:514", "tcp://[",
+        "tcp://100.100.100.200", "tcp://[fd00:ec2::254]", "tcp://[64:ff9b::a9fe:a9fe]:80",
+        "tcp://[::127.0.0.1]:1",
     };
     static const char *const foreign[] = {
         "tcp://203.0.113.7:514", "tcp://[2001:db8::7]:514", "tcp://203.0.113.7/127.0.0.1",
-        "tcp://203.0.113.7#@127.0.0.1", "127.0.0.1:514", "tcp://", "tcp://[", "",
+        "tcp://203.0.113.7#@127.0.0.1", "127.0.0.1:514", "",
     };
 
     for (size_t i = 0; i < sizeof(home) / sizeof(home[0]); i++) {
-        ck_assert_msg(net_url_leads_home(home[i]), "%s", home[i]);
+        ck_assert_msg(net_url_leads_home(home[i]) == 1, "%s", home[i]);
     }
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        ck_assert_msg(!net_url_leads_home(foreign[i]), "%s", foreign[i]);
+        ck_assert_msg(net_url_leads_home(foreign[i]) == 0, "%s", foreign[i]);
     }
+}
+END_TEST
+
+START_TEST(without_a_descriptor_nobody_knows_what_is_home)
+{
+    struct rlimit old;
+
+    getrlimit(RLIMIT_NOFILE, &old);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, old.rlim_max }), 0);
+    ck_assert_int_eq(net_url_leads_home("tcp://203.0.113.7:514"), FN_E_EXHAUSTED);
+    setrlimit(RLIMIT_NOFILE, &old);
 }
 END_TEST
 
@@ -358,7 +372,7 @@ START_TEST(what_is_beside_an_interface_is_home)
                                                          : sizeof(struct sockaddr_in),
                                          host, sizeof(host), NULL, 0, NI_NUMERICHOST), 0);
             snprintf(url, sizeof(url), v6 ? "tcp://[%s]:514" : "tcp://%s:514", host);
-            ck_assert_msg(net_url_leads_home(url), "%s", url);
+            ck_assert_msg(net_url_leads_home(url) == 1, "%s", url);
         }
     }
     freeifaddrs(list);
@@ -678,6 +692,7 @@ static Suite *net_suite(void)
     tcase_add_test(listening, a_stale_unix_socket_is_replaced);
     tcase_add_test(listening, handshakes_are_bounded_in_time_and_number);
     tcase_add_test(listening, urls_that_lead_home);
+    tcase_add_test(listening, without_a_descriptor_nobody_knows_what_is_home);
     tcase_add_test(listening, what_is_beside_an_interface_is_home);
     tcase_add_test(listening, no_descriptor_left_is_waited_for_without_turning);
     suite_add_tcase(s, listening);

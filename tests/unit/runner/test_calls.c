@@ -639,9 +639,9 @@ START_TEST(a_refusal_before_the_run_is_no_functions_failure)
 }
 END_TEST
 
-static bool leads_home(const char *url)
+static int leads_home(const char *url)
 {
-    return strstr(url, "home");
+    return strstr(url, "home") ? 1 : strstr(url, "untold") ? FN_E_EXHAUSTED : 0;
 }
 
 static void with_home(struct world *w)
@@ -663,6 +663,9 @@ START_TEST(log_servers_of_the_nodes_own_networks)
     s = world_call(w, (struct call_spec){ .fn = "b", .extra = ", \"syslog_url\": \"tcp://x:514\"" });
     world_run_ms(w, 200);
     ck_assert(s->success);
+    s = world_call(w, (struct call_spec){ .fn = "d", .extra = ", \"syslog_url\": \"tcp://untold\"" });
+    world_run_ms(w, 200);
+    ck_assert(s->finishes == 1 && s->code == 503 && !s->user); /* handed back: not the caller's fault */
     w->r->opt.syslog_own_networks = true;
     s = world_call(w, (struct call_spec){ .fn = "c", .extra = home });
     world_run_ms(w, 200);

@@ -77,7 +77,7 @@ struct world {
     const char *fail_method;
     int fails;
     int lanes_full;           /* operations that find no place in a queue */
-    bool (*leads_home)(const char *url);
+    int (*leads_home)(const char *url);
     int64_t boot_ns;          /* from start to the socket */
     bool uid_exits;           /* uid() reports the end of its container */
     bool key_downs;           /* slot_key() reports that the engine went away */
