@@ -1,6 +1,10 @@
-/* The protocol is a datagram to a unix socket, so that no library is needed for it. */
+/* The protocol is a datagram to a unix socket, so that no library is needed for it. The socket is
+ * kept: a manager that hears nothing kills the node, also one that has no descriptor left. */
 #include <process/notify.h>
 
+#include <base/log.h>
+#include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +15,7 @@
 
 #define NS_PER_US 1000
 #define TEXT_BYTES 160 /* of a message with a name */
+#define PLACE_WAIT_MS 500 /* for a place in the queue of the manager */
 #define PERIOD_US_MAX 3600000000LL /* longer ones are none */
 
 /* A path, or an abstract name behind an @. 0: there is none that can be used. */
@@ -30,12 +35,33 @@ static socklen_t notify_address(struct sockaddr_un *ret)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
 }
 
-/* With a descriptor, or -1. */
-static void notify_send(const char *state, int with_fd)
+/* -1: there is none yet, and none can be made. [any] */
+static int notify_socket(void)
+{
+    static atomic_int kept = -1;
+    const struct timeval wait = { .tv_usec = PLACE_WAIT_MS * 1000 };
+    int fd = atomic_load(&kept), none = -1;
+
+    if (fd >= 0) {
+        return fd;
+    }
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+    }
+    if (fd >= 0 && !atomic_compare_exchange_strong(&kept, &none, fd)) {
+        close(fd);
+        fd = none; /* another thread's */
+    }
+    return fd;
+}
+
+/* With a descriptor, or -1. flags: of sendmsg(2). */
+static void notify_send(const char *state, int with_fd, int flags)
 {
     struct sockaddr_un at;
     socklen_t len = notify_address(&at);
-    int fd = len ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    int fd = len ? notify_socket() : -1;
     struct iovec text = { (void *)(uintptr_t)state, strlen(state) };
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -51,15 +77,15 @@ static void notify_send(const char *state, int with_fd)
                                                .cmsg_len = CMSG_LEN(sizeof(int)) };
         memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &with_fd, sizeof(int));
     }
-    if (fd >= 0) {
-        sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-        close(fd);
+    if (len && (fd < 0 || sendmsg(fd, &m, flags | MSG_NOSIGNAL) < 0)) {
+        log_warn("the service manager could not be told", "state", state, "error",
+                 strerror(errno));
     }
 }
 
 void notify_tell(const char *state)
 {
-    notify_send(state, -1);
+    notify_send(state, -1, 0);
 }
 
 void notify_keep(int fd, const char *name)
@@ -68,7 +94,7 @@ void notify_keep(int fd, const char *name)
 
     /* Not watched: the end of a socket is for its process to tell. */
     snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
-    notify_send(text, fd);
+    notify_send(text, fd, 0);
 }
 
 void notify_drop(const char *name)
@@ -76,7 +102,7 @@ void notify_drop(const char *name)
     char text[TEXT_BYTES];
 
     snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-    notify_send(text, -1);
+    notify_send(text, -1, 0);
 }
 
 /* ---- the watchdog ---------------------------------------------------------------------------- */
@@ -91,7 +117,7 @@ static void on_beat(struct env_timer *t)
 {
     struct beat *b = container_of(t, struct beat, timer);
 
-    notify_tell("WATCHDOG=1");
+    notify_send("WATCHDOG=1", -1, MSG_DONTWAIT);
     env_timer_set(b->env, t, env_now_ns(b->env) + b->period_ns);
 }
 

@@ -5,7 +5,8 @@
 
 #include <base/env.h>
 
-/* The datagram, such as "READY=1". Never waits: one that has no place is lost. [any] */
+/* The datagram, such as "READY=1". Waits half a second at most for a place in the manager's queue;
+ * one that does not get there is told in the log. The socket of the first one is kept. [any] */
 void notify_tell(const char *state);
 
 /* The manager holds a copy of a descriptor and hands it to the next process (FDSTORE=1); the name
@@ -14,7 +15,7 @@ void notify_keep(int fd, const char *name);
 void notify_drop(const char *name);
 
 /* "WATCHDOG=1" from a timer of the loop, as often as WATCHDOG_USEC asks for; a loop that stands
- * still says nothing, and the manager restarts the node. [loop] */
+ * still says nothing, and the manager restarts the node. Never waits. [loop] */
 void notify_begin_watchdog(struct env *env);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -113,6 +114,25 @@ START_TEST(watchdog)
 }
 END_TEST
 
+START_TEST(watchdog_without_a_descriptor)
+{
+    struct fake_env *env = fake_env_create();
+    struct rlimit old;
+    char name[64];
+
+    snprintf(name, sizeof(name), "@fnd-test-notify-%d", (int)getpid());
+    listen_at(name);
+    setenv("WATCHDOG_USEC", "2000000", 1);
+    notify_begin_watchdog(&env->env);
+    hears("WATCHDOG=1");
+    getrlimit(RLIMIT_NOFILE, &old);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, old.rlim_max }), 0);
+    fake_env_advance(env, PERIOD_NS);
+    setrlimit(RLIMIT_NOFILE, &old);
+    hears("WATCHDOG=1");
+}
+END_TEST
+
 START_TEST(watchdog_of_another)
 {
     static const char *const usec[] = { "0", "-5", "x", "999999999999999999" };
@@ -144,6 +164,7 @@ int main(void)
     tcase_add_test(t, a_descriptor_is_kept_and_dropped);
     tcase_add_test(t, nobody_asks);
     tcase_add_test(t, watchdog);
+    tcase_add_test(t, watchdog_without_a_descriptor);
     tcase_add_test(t, watchdog_of_another);
     suite_add_tcase(s, t);
     srunner_run_all(runner, CK_ENV);
