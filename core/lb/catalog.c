@@ -382,6 +382,7 @@ static void load_done(struct entry *e)
         return;
     }
     if (fn_def_check(&l->fn, &err) < 0 || check_owner(l, &err) < 0) {
+        e->stale_until_ns = now_ns; /* the API node is up, and what it said before is not so */
         load_failed(e, unfit, err.msg);
         return;
     }

@@ -122,6 +122,25 @@ bool app_annotation_is_nothing(const char *json)
     return !*json || strcmp(json, "\"\"") == 0 || strcmp(json, "null") == 0;
 }
 
+/* What the API's writers escape counts as the bytes that a client may have sent for it. */
+static size_t annotation_bytes(const char *json)
+{
+    static const struct {
+        const char *escape;
+        size_t bytes;
+    } rows[] = { { "\\u0026", 1 }, { "\\u003c", 1 }, { "\\u003e", 1 }, { "\\u2028", 3 },
+                 { "\\u2029", 3 }, { "\\\\", 2 }, { "", 1 } };
+    size_t n = 0, i;
+
+    while (*json) {
+        for (i = 0; strncmp(json, rows[i].escape, strlen(rows[i].escape)) != 0; i++) {
+        }
+        n += rows[i].bytes;
+        json += *rows[i].escape ? strlen(rows[i].escape) : 1;
+    }
+    return n;
+}
+
 static int check_annotation(const struct fn_kv *kv, struct fn_error *reterr)
 {
     const char *wrong =
@@ -133,7 +152,7 @@ static int check_annotation(const struct fn_kv *kv, struct fn_error *reterr)
         : app_annotation_is_nothing(kv->value)
             ? "Invalid annotation value, annotation values may only be non-empty strings, numbers, "
               "objects, or arrays"
-        : strlen(kv->value) > MODEL_ANNOTATION_BYTES_MAX
+        : annotation_bytes(kv->value) > MODEL_ANNOTATION_BYTES_MAX
             ? "Invalid annotation value length, annotation values may not be larger than 512 bytes "
               "when serialized as JSON"
         : NULL;
@@ -245,14 +264,13 @@ int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
             ? "idle_timeout value is out of range, must be between 0 and 3600"
         : NULL;
 
-    return wrong                                              ? bad(reterr, wrong)
-           : check_annotations(&f->annotations, reterr) < 0 ? FN_E_INVALID
-                                                            : check_config(&f->config, reterr);
+    return wrong ? bad(reterr, wrong) : check_config(&f->config, reterr);
 }
 
 int fn_def_check_kept(const struct fn_def *f, struct fn_error *reterr)
 {
-    if (fn_def_check(f, reterr) < 0 || check_config_kept(&f->config, reterr) < 0) {
+    if (fn_def_check(f, reterr) < 0 || check_annotations(&f->annotations, reterr) < 0 ||
+        check_config_kept(&f->config, reterr) < 0) {
         return FN_E_INVALID;
     }
     if (call_check_image(f->image, reterr) < 0) {

@@ -235,6 +235,41 @@ START_TEST(whoever_tells_of_a_change_is_not_down)
 }
 END_TEST
 
+/* The API node is up: what it says now cannot be used, and what it said before is not so any more. */
+START_TEST(a_definition_that_cannot_be_used_replaces_the_old_one)
+{
+    struct client *c;
+
+    load();
+    fake_env_advance(env, 6 * ENV_S);
+    c = invoke("F");
+    api_answer(2, 200, "{\"id\":\"F\",\"name\":\"f\",\"app_id\":\"A\",\"image\":\"new\",\"memory\":9000}");
+    api_answer(3, 200, APP_JSON);
+    ck_assert_int_eq(c->status, 503);
+    ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "LB306"));
+    done(c);
+}
+END_TEST
+
+/* Its own link among them; the rules of clients are not those of an API node. */
+START_TEST(annotations_of_an_api_node_are_its_own)
+{
+    struct buf json = BUF_INIT(0);
+    struct client *c = invoke("F");
+
+    buf_printf(&json, "{\"id\":\"F\",\"name\":\"f\",\"app_id\":\"A\",\"image\":\"i\",\"annotations\":{");
+    for (int i = 0; i <= 100; i++) {
+        buf_printf(&json, "%s\"k%d\":\"%0600d\"", i ? "," : "", i, 0);
+    }
+    buf_printf(&json, "}}");
+    api_answer(0, 200, buf_text(&json));
+    api_answer(1, 200, APP_JSON);
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    done(c);
+    buf_finish(&json);
+}
+END_TEST
+
 START_TEST(cold_and_down)
 {
     struct client *c = invoke("F");
@@ -602,7 +637,8 @@ Suite *catalog_suite(void)
     const TTest *const tests[] = {
         two_requests_then_none, trigger_path, dots_do_not_reach_the_api_node,
         no_function_gets_the_config_of_another_app, refreshed_after_five_seconds, stale_while_down,
-        whoever_tells_of_a_change_is_not_down, cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
+        whoever_tells_of_a_change_is_not_down, a_definition_that_cannot_be_used_replaces_the_old_one,
+        annotations_of_an_api_node_are_its_own, cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
         replaced, replaced_without_memory, admitted_and_dismissed,
         replaced_while_it_loads, the_api_node_is_taken_away,
         asks_again_from_the_answer, full_while_answering, replaced_or_cancelled_while_answering,
