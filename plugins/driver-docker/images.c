@@ -314,29 +314,42 @@ static char *read_file(const char *path)
     return text;
 }
 
-/* Docker's own places, as Go Fn reads them. */
-static char *default_file(void)
+/* False: there is none, or it cannot be used. */
+static bool use_file(struct docker *d, const char *dir, const char *name, struct auth **ret)
 {
-    const char *dir = getenv("DOCKER_CONFIG");
-    const char *home = getenv("HOME");
-    char *path = NULL;
-    char *text = NULL;
+    struct fn_error why = { .size = sizeof(why) };
+    char *path = NULL, *text;
+    int r = FN_E_NOT_FOUND;
 
-    if (dir && *dir && asprintf(&path, "%s/config.json", dir) >= 0) {
-        text = read_file(path);
-        free(path);
+    if (!dir || !*dir || asprintf(&path, "%s/%s", dir, name) < 0) {
+        return false;
     }
-    if (!text && home && *home && asprintf(&path, "%s/.docker/config.json", home) >= 0) {
-        text = read_file(path);
-        free(path);
+    text = read_file(path);
+    if (text) {
+        r = auth_parse(text, ret, &why);
     }
-    return text;
+    if (text && r < 0) {
+        engine_log(d, FN_LOG_WARN, "%s is not used: %s", path, why.msg);
+    }
+    free(text);
+    free(path);
+    return r == 0;
+}
+
+/* Docker's own places, as Go Fn reads them: the first that can be used. */
+static void use_default(struct docker *d, struct auth **ret)
+{
+    const char *home = getenv("HOME");
+
+    if (!use_file(d, getenv("DOCKER_CONFIG"), "config.json", ret) &&
+        !use_file(d, home, ".docker/config.json", ret)) {
+        use_file(d, home, ".dockercfg", ret);
+    }
 }
 
 static int find_auth(struct docker *d, struct auth **ret, struct fn_error *reterr)
 {
     const char *file = d->conf->auth_file;
-    struct fn_error why = { .size = sizeof(why) };
     char *text;
     int r = 0;
 
@@ -351,11 +364,7 @@ static int find_auth(struct docker *d, struct auth **ret, struct fn_error *reter
         free(text);
         return r;
     }
-    text = default_file();
-    if (text && auth_parse(text, ret, &why) < 0) {
-        engine_log(d, FN_LOG_WARN, "docker's config.json is not used: %s", why.msg);
-    }
-    free(text);
+    use_default(d, ret);
     return 0;
 }
 

@@ -44,7 +44,7 @@ const struct fn_opt docker_options[] = {
       .flags = FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET },
     { .key = "auth_file",
       .doc = "File with registry credentials, read at each pull. When absent: "
-             "$DOCKER_CONFIG/config.json or $HOME/.docker/config.json.",
+             "$DOCKER_CONFIG/config.json, $HOME/.docker/config.json or $HOME/.dockercfg.",
       .type = FN_OPT_STR,
       .offset = offsetof(struct docker_conf, auth_file),
       .flags = FN_OPT_MAY_BE_ABSENT },

@@ -216,6 +216,13 @@ describe('images from a registry', { skip }, () => {
       writeFileSync(path.join(home, '.docker/config.json'), config({ [BASIC]: packed(), [BEARER]: packed() }), { mode: 0o600 })
       return { env: { HOME: home } }
     },
+    'the old file of the home directory, beside a broken one': () => {
+      const home = tempDir()
+      mkdirSync(path.join(home, '.docker'))
+      writeFileSync(path.join(home, '.docker/config.json'), '{', { mode: 0o600 })
+      writeFileSync(path.join(home, '.dockercfg'), JSON.stringify({ [BASIC]: packed(), [BEARER]: packed() }), { mode: 0o600 })
+      return { env: { HOME: home } }
+    },
     'an identity token': () => ({ env: { FN_DOCKER_AUTH: config({ [BASIC]: packed(), [BEARER]: { identitytoken: REFRESH } }) } }),
     'a registry token': () => ({ env: { FN_DOCKER_AUTH: config({ [BASIC]: packed(), [BEARER]: { registrytoken: TOKEN } }) } }),
     credHelpers: () => ({ env: { FN_DOCKER_AUTH: config({ [BASIC]: packed() }, { credHelpers: { [BEARER]: 'test' } }), PATH: helper(BEARER, answer) } }),
