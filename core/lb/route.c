@@ -82,7 +82,7 @@ static int match_invoke(const struct lb_request *rq, struct route *ret, struct f
     if (!ret->fn_id || !is_plain(ret->fn_id, ROUTE_ID_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Fn not found");
     }
-    if (type && strcmp(type, "sync") != 0 && strcmp(type, "detached") != 0) {
+    if (type && *type && strcmp(type, "sync") != 0 && strcmp(type, "detached") != 0) {
         return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
                             "FN202 invoke type, got \"%.32s\"; expected sync or detached", type);
     }

@@ -114,7 +114,7 @@ START_TEST(invoke_types)
         { "detached", 501, "Detach call functions are not supported on this server" },
         { "sometimes", 400, "FN202 invoke type, got \"sometimes\"; expected sync or detached" },
         { "Detached", 400, "FN202" },
-        { "", 400, "FN202" },
+        { "", 0, "" }, /* as templates write what is not set */
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
