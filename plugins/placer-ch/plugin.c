@@ -1,10 +1,9 @@
 /* placer/ch. Go Fn: api/runnerpool/ch_placer.go. */
 #include "decide.h"
+#include "hashed.h"
 #include "placer.h"
 #include "shipped.h"
-#include "sip.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,20 +22,17 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
 {
     struct ch *c = calloc(1, sizeof(*c));
+    int r;
 
     (void)host;
     if (!c) {
         return FN_E_EXHAUSTED;
     }
     memcpy(&c->conf, conf, sizeof(c->conf));
-    c->sip = sip_create(CH_KEY_0, CH_KEY_1);
-    if (!c->sip) {
+    r = hashed_open(CH_KEY_0, CH_KEY_1, &c->sip, reterr);
+    if (r < 0) {
         free(c);
-        if (reterr) {
-            snprintf(reterr->msg, sizeof(reterr->msg),
-                     "the OpenSSL of this machine has no SipHash");
-        }
-        return FN_E_UNIMPLEMENTED;
+        return r;
     }
     *ret_inst = c;
     return 0;
@@ -56,13 +52,10 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     struct ch *c = inst;
     struct ch_session *s = ask->session;
-    const char *key = ask->call->fn_id ? ask->call->fn_id : "";
+    int r = hashed_fn(c->sip, ask, &s->hashed, &s->hash);
 
-    if (!s->hashed) {
-        if (sip_hash(c->sip, key, strlen(key), &s->hash) < 0) {
-            return FN_E_INTERNAL;
-        }
-        s->hashed = 1;
+    if (r < 0) {
+        return r;
     }
     ch_decide(s, ask, c->conf.go_variant, c->conf.retry_delay_ns, ret);
     return 0;

@@ -1,10 +1,9 @@
 /* placer/chbl. */
 #include "decide.h"
+#include "hashed.h"
 #include "placer.h"
 #include "shipped.h"
-#include "sip.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,20 +16,17 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
 {
     struct chbl *c = calloc(1, sizeof(*c));
+    int r;
 
     (void)host;
     if (!c) {
         return FN_E_EXHAUSTED;
     }
     memcpy(&c->options, conf, sizeof(c->options));
-    c->sip = sip_create(CHBL_KEY_0, CHBL_KEY_1);
-    if (!c->sip) {
+    r = hashed_open(CHBL_KEY_0, CHBL_KEY_1, &c->sip, reterr);
+    if (r < 0) {
         free(c);
-        if (reterr) {
-            snprintf(reterr->msg, sizeof(reterr->msg),
-                     "the OpenSSL of this machine has no SipHash");
-        }
-        return FN_E_UNIMPLEMENTED;
+        return r;
     }
     *ret_inst = c;
     return 0;
@@ -50,13 +46,10 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     struct chbl *c = inst;
     struct chbl_session *s = ask->session;
-    const char *key = ask->call->fn_id ? ask->call->fn_id : "";
+    int r = hashed_fn(c->sip, ask, &s->hashed, &s->hash);
 
-    if (!s->hashed) {
-        if (sip_hash(c->sip, key, strlen(key), &s->hash) < 0) {
-            return FN_E_INTERNAL;
-        }
-        s->hashed = 1;
+    if (r < 0) {
+        return r;
     }
     /* The index is this plugin's own, and what it remembers is meant to change. */
     chbl_decide(s, ask, &c->options, (struct homes *)(uintptr_t)ask->snap->index, ret);
