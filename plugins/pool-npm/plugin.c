@@ -3,6 +3,7 @@
 #include "address.h"
 #include "link.h"
 #include "shipped.h"
+#include "stopping.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,7 @@
 
 struct pool {
     struct link link;
-    void (*stopped)(void *ud);
-    void *stopped_ud;
+    struct stopping stopping;
 };
 
 static void fail(void *ud, struct group *g, int32_t code, const char *text)
@@ -77,26 +77,12 @@ static int want(void *inst, const char *group, const struct fn_demand *demand)
     return 0;
 }
 
-static void report_stopped(void *ud)
-{
-    struct pool *p = ud;
-
-    p->stopped(p->stopped_ud);
-}
-
 static void stop(void *inst, void (*done)(void *ud), void *ud)
 {
     struct pool *p = inst;
-    const struct fn_host *host = p->link.host;
-    uint64_t id;
 
     link_close(&p->link);
-    p->stopped = done;
-    p->stopped_ud = ud;
-    /* Completions come from the loop, never from inside the call that asked. */
-    if (host->timer->arm(host, host->clock->now_ns(host), report_stopped, p, &id) < 0) {
-        done(ud);
-    }
+    stopping_begin(&p->stopping, p->link.host, done, ud);
 }
 
 static const struct fn_pool_ops ops = {

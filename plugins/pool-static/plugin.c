@@ -2,6 +2,7 @@
 #include "hash.h"
 #include "list.h"
 #include "shipped.h"
+#include "stopping.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +16,7 @@ struct pool {
     const struct fn_host *host;
     const struct fn_snap_if *snap;
     struct list list;
-    void (*stopped)(void *ud);
-    void *stopped_ud;
+    struct stopping stopping;
 };
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
@@ -94,24 +94,11 @@ static int route(void *inst, const struct fn_call *call, char *ret_group, size_t
     return 0;
 }
 
-static void report_stopped(void *ud)
-{
-    struct pool *p = ud;
-
-    p->stopped(p->stopped_ud);
-}
-
 static void stop(void *inst, void (*done)(void *ud), void *ud)
 {
     struct pool *p = inst;
-    uint64_t id;
 
-    p->stopped = done;
-    p->stopped_ud = ud;
-    /* Completions come from the loop, never from inside the call that asked. */
-    if (p->host->timer->arm(p->host, p->host->clock->now_ns(p->host), report_stopped, p, &id) < 0) {
-        done(ud);
-    }
+    stopping_begin(&p->stopping, p->host, done, ud);
 }
 
 static const struct fn_pool_ops ops = {
