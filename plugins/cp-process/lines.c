@@ -1,21 +1,15 @@
 /* One line becomes a machine, or the last words of a runner that ended by itself. */
 #include "lines.h"
+#include "say_line.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The manager learns from the list that a runner ended; only its own last line tells why. */
 static void tell_end(const struct fn_host *host, const char *group, const char *id,
                      const char *last_line)
 {
-    char text[1024];
-    int n = snprintf(text, sizeof(text), "runner %s of group %s ended by itself; %s%s", id, group,
-                     last_line[0] ? "the last line of its log: " : "its log is empty", last_line);
-
-    if (*host->log->level >= FN_LOG_WARN && n > 0) {
-        host->log->write(host, FN_LOG_WARN, text,
-                         (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
-    }
+    say_line(host, FN_LOG_WARN, "runner %s of group %s ended by itself; %s%s", id, group,
+             last_line[0] ? "the last line of its log: " : "its log is empty", last_line);
 }
 
 int take_line(const struct fn_host *host, char *line, const char *group, uint64_t capacity_mb,

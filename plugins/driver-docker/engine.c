@@ -8,6 +8,7 @@
  * engine is back. */
 #include "docker.h"
 #include "fail.h"
+#include "say_line.h"
 
 #include <stdlib.h>
 
@@ -18,18 +19,11 @@ int64_t engine_now_ns(const struct docker *d)
 
 void engine_log(struct docker *d, uint32_t level, const char *fmt, ...)
 {
-    char line[512];
     va_list ap;
-    int n;
 
-    if (level > *d->host->log->level) {
-        return;
-    }
     va_start(ap, fmt);
-    n = vsnprintf(line, sizeof(line), fmt, ap);
+    say_v(d->host, level, fmt, ap);
     va_end(ap);
-    d->host->log->write(d->host, level, line,
-                        n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
 /* ---- breaker --------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "cgroup_usage.h"
 #include "fail.h"
 #include "oci.h"
+#include "say_line.h"
 #include "shipped.h"
 
 #include <errno.h>
@@ -13,15 +14,11 @@
 
 void oci_log(struct oci *d, uint32_t level, const char *fmt, ...)
 {
-    char line[1024];
     va_list ap;
-    int n;
 
     va_start(ap, fmt);
-    n = vsnprintf(line, sizeof(line), fmt, ap);
+    say_v(d->host, level, fmt, ap);
     va_end(ap);
-    d->host->log->write(d->host, level, line,
-                        n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "ctr_name.h"
 #include "fail.h"
 #include "process_spec.h"
+#include "say_line.h"
 #include "task.h"
 
 #include <stdlib.h>
@@ -36,15 +37,11 @@ static bool has(struct process_driver *d, uint32_t what)
 __attribute__((format(printf, 2, 3))) static void log_line(struct process_driver *d,
                                                            const char *fmt, ...)
 {
-    char line[SPEC_PATH_MAX + 512];
     va_list ap;
-    int n;
 
     va_start(ap, fmt);
-    n = vsnprintf(line, sizeof(line), fmt, ap);
+    say_v(d->host, FN_LOG_WARN, fmt, ap);
     va_end(ap);
-    d->host->log->write(d->host, FN_LOG_WARN, line,
-                        n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
 static void tell_once(struct process_driver *d, atomic_bool *told, const char *line)
