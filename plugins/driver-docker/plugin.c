@@ -8,8 +8,8 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *task,
-                         struct fn_error *reterr)
+static int op_prepare(void *inst, struct fn_op *op, const struct fn_task *task,
+                      struct fn_error *reterr)
 {
     return images_prepare(inst, op, task, reterr);
 }
@@ -85,7 +85,7 @@ static int op_usage(void *inst, struct fn_op *op, struct fn_usage *items, uint32
 
 static const struct fn_driver_ops ops = {
     .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
-    .prepare_image = prepare_image,
+    .prepare_image = op_prepare,
     .create = op_create,
     .start = op_start,
     .freeze = op_freeze,
@@ -133,7 +133,7 @@ static int check_networks(const struct fn_strlist *list, struct fn_error *reterr
     return 0;
 }
 
-static void destroy(void *inst)
+static void inst_destroy(void *inst)
 {
     struct docker *d = inst;
     struct ctr *c, *next;
@@ -157,8 +157,8 @@ static void destroy(void *inst)
     free(d);
 }
 
-static int create(const struct fn_host *host, const void *conf, void **ret_inst,
-                  struct fn_error *reterr)
+static int inst_create(const struct fn_host *host, const void *conf, void **ret_inst,
+                       struct fn_error *reterr)
 {
     struct docker *d = calloc(1, sizeof(*d));
     struct auth *auth = NULL; /* only looked at */
@@ -204,7 +204,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         r = host->timer->arm(host, engine_now_ns(d), tick, d, &d->timer);
     }
     if (r < 0) {
-        destroy(d);
+        inst_destroy(d);
         return r;
     }
     *ret_inst = d;
@@ -230,8 +230,8 @@ static const struct fn_factory factory = {
     .needs = needs,
     .opts = docker_options,
     .ops = &ops,
-    .create = create,
-    .destroy = destroy,
+    .create = inst_create,
+    .destroy = inst_destroy,
 };
 
 SHIPPED_PLUGIN(driver_docker, "driver-docker", &factory)

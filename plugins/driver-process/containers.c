@@ -64,8 +64,8 @@ static void tell_unused(struct process_driver *d, const struct fn_task *t)
 
 /* ---- images and containers ------------------------------------------------------------------- */
 
-static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *task,
-                         struct fn_error *reterr)
+static int op_prepare(void *inst, struct fn_op *op, const struct fn_task *task,
+                      struct fn_error *reterr)
 {
     struct process_driver *d = inst;
     char path[SPEC_PATH_MAX];
@@ -85,8 +85,8 @@ static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *tas
     return 0;
 }
 
-static int create(void *inst, struct fn_op *op, const struct fn_task *task, void **ret_ctr,
-                  struct fn_error *reterr)
+static int op_create(void *inst, struct fn_op *op, const struct fn_task *task, void **ret_ctr,
+                     struct fn_error *reterr)
 {
     struct process_driver *d = inst;
     struct ctr *c;
@@ -165,7 +165,7 @@ static int not_started(struct ctr *c, int r, struct fn_error *reterr)
     return r;
 }
 
-static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+static int op_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
 {
     static const struct fn_proc_cb cb = { FN_HDR(struct fn_proc_cb, 0), on_output, on_exited };
     struct process_driver *d = inst;
@@ -204,7 +204,7 @@ static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reter
     return r;
 }
 
-static int freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+static int op_freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
 {
     struct process_driver *d = inst;
     struct ctr *c = ctr;
@@ -213,7 +213,7 @@ static int freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *rete
     return d->proc->freeze(d->host, c->proc, 1, reterr);
 }
 
-static int thaw(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+static int op_thaw(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
 {
     struct process_driver *d = inst;
     struct ctr *c = ctr;
@@ -222,7 +222,7 @@ static int thaw(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr
     return d->proc->freeze(d->host, c->proc, 0, reterr);
 }
 
-static int close_ctr(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+static int op_close(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
 {
     struct process_driver *d = inst;
     struct ctr *c = ctr;
@@ -242,8 +242,8 @@ static int close_ctr(void *inst, struct fn_op *op, void *ctr, struct fn_error *r
     return 0;
 }
 
-static int sweep(void *inst, struct fn_op *op, const char *owner, const char *instance,
-                 uint32_t *ret_removed, struct fn_error *reterr)
+static int op_sweep(void *inst, struct fn_op *op, const char *owner, const char *instance,
+                    uint32_t *ret_removed, struct fn_error *reterr)
 {
     struct process_driver *d = inst;
     char prefix[CTR_NAME_MAX], keep[CTR_NAME_MAX];
@@ -256,8 +256,8 @@ static int sweep(void *inst, struct fn_op *op, const char *owner, const char *in
     return d->proc->sweep(d->host, prefix, keep, ret_removed, reterr);
 }
 
-static int probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
-                 struct fn_error *reterr)
+static int op_probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
+                    struct fn_error *reterr)
 {
     struct process_driver *d = inst;
     struct stat st;
@@ -273,7 +273,7 @@ static int probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
     return 0;
 }
 
-static uint32_t uid(void *inst, void *ctr)
+static uint32_t op_uid(void *inst, void *ctr)
 {
     struct process_driver *d = inst;
 
@@ -283,13 +283,13 @@ static uint32_t uid(void *inst, void *ctr)
 
 const struct fn_driver_ops process_ops = {
     .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
-    .prepare_image = prepare_image,
-    .create = create,
-    .start = start,
-    .freeze = freeze,
-    .thaw = thaw,
-    .close = close_ctr,
-    .sweep = sweep,
-    .probe = probe,
-    .uid = uid,
+    .prepare_image = op_prepare,
+    .create = op_create,
+    .start = op_start,
+    .freeze = op_freeze,
+    .thaw = op_thaw,
+    .close = op_close,
+    .sweep = op_sweep,
+    .probe = op_probe,
+    .uid = op_uid,
 };
