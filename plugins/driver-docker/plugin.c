@@ -157,11 +157,56 @@ static void inst_destroy(void *inst)
     free(d);
 }
 
+/* The address first: the rules look at where the engine's socket is. */
+static int check_options(struct docker *d, struct fn_error *reterr)
+{
+    struct auth *auth = NULL; /* only looked at */
+    int r = engine_address(d, d->conf->docker_host, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    r = check_networks(&d->conf->networks, reterr);
+    if (r < 0) {
+        return r;
+    }
+    r = rules_check(&d->conf->allow, d->unix_path, reterr);
+    if (r < 0) {
+        return r;
+    }
+    r = images_check_file(d, reterr);
+    if (r < 0) {
+        return r;
+    }
+    r = images_read_auth(d, &auth, reterr);
+    auth_destroy(auth);
+    return r;
+}
+
+/* The timer last: nothing of a refused driver runs. */
+static int begin(struct docker *d, struct fn_error *reterr)
+{
+    const struct fn_host *host = d->host;
+    int r = check_options(d, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    r = disk_declare(d);
+    if (r < 0) {
+        return r;
+    }
+    r = host->metric->declare(host, "containers_of_others", FN_METRIC_GAUGE, &d->others_metric);
+    if (r < 0) {
+        return r;
+    }
+    return host->timer->arm(host, engine_now_ns(d), tick, d, &d->timer);
+}
+
 static int inst_create(const struct fn_host *host, const void *conf, void **ret_inst,
                        struct fn_error *reterr)
 {
     struct docker *d = calloc(1, sizeof(*d));
-    struct auth *auth = NULL; /* only looked at */
     int r;
 
     if (!d) {
@@ -180,29 +225,7 @@ static int inst_create(const struct fn_host *host, const void *conf, void **ret_
     load_file_init(&d->load_file, d->conf->load_file, images_load_file, d);
     pthread_mutex_init(&d->network_lock, NULL);
     pthread_mutex_init(&d->output_lock, NULL);
-    r = engine_address(d, d->conf->docker_host, reterr);
-    if (r == 0) {
-        r = check_networks(&d->conf->networks, reterr);
-    }
-    if (r == 0) {
-        r = rules_check(&d->conf->allow, d->unix_path, reterr);
-    }
-    if (r == 0) {
-        r = images_check_file(d, reterr);
-    }
-    if (r == 0) {
-        r = images_read_auth(d, &auth, reterr);
-    }
-    auth_destroy(auth);
-    if (r == 0) {
-        r = disk_declare(d);
-    }
-    if (r == 0) {
-        r = host->metric->declare(host, "containers_of_others", FN_METRIC_GAUGE, &d->others_metric);
-    }
-    if (r == 0) {
-        r = host->timer->arm(host, engine_now_ns(d), tick, d, &d->timer);
-    }
+    r = begin(d, reterr);
     if (r < 0) {
         inst_destroy(d);
         return r;
