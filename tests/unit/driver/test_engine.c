@@ -63,9 +63,7 @@ START_TEST(a_version_that_takes_long_is_told_later)
         ck_assert_str_eq(version, "version not told yet");
         ck_assert_int_eq(atomic_load(&asked), i);
     }
-    pthread_mutex_lock(&lock);
-    routes[1].answer = OK(39, "{\"Version\":\"4.3.1\",\"ApiVersion\":\"1.41\"}");
-    pthread_mutex_unlock(&lock);
+    route_answers(1, OK(39, "{\"Version\":\"4.3.1\",\"ApiVersion\":\"1.41\"}"));
     for (int i = 0; i < 2; i++) { /* and asked no more */
         ck_assert_msg(node_probe(node, version, sizeof(version), &err) == 0, "%s", err.msg);
         ck_assert_str_eq(version, "4.3.1 (API 1.41)");
@@ -215,9 +213,7 @@ START_TEST(an_orphan_is_removed_without_a_call)
     both();
     node_task(&t, "fnd/hello", 1, dir);
     ck_assert_int_lt(node_create(node, &t, &ctr, &err), 0);
-    for (int i = 0; i < 6000 && atomic_load(&asked) < 2; i++) {
-        usleep(5000);
-    }
+    ck_assert(reaches(&asked, 2));
     ck_assert_int_eq(atomic_load(&asked), 2);
     rmdir(dir);
 }
@@ -432,9 +428,7 @@ START_TEST(a_busy_engine_is_asked_at_the_next_sweep)
     start_cleaning();
     ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
     ck_assert_int_eq(atomic_load(&removals), 0);
-    pthread_mutex_lock(&lock);
-    routes[0].answer = images_usage();
-    pthread_mutex_unlock(&lock);
+    route_answers(0, images_usage());
     ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
     ck_assert_int_gt(atomic_load(&removals), 0);
 }
@@ -483,9 +477,7 @@ START_TEST(a_list_that_stalls_ends_at_the_deadline)
     node_deadline_ms(node, 300);
     ck_assert_int_eq(node_sweep(node, "owner", "instance", &removed, &err), FN_E_DEADLINE);
     ck_assert_str_eq(err.msg, "list: the engine did not end its answer in time");
-    pthread_mutex_lock(&lock);
-    routes[0].answer = OK(2, "[]");
-    pthread_mutex_unlock(&lock);
+    route_answers(0, OK(2, "[]"));
     node_deadline_ms(node, 10000);
     ck_assert_int_eq(node_sweep(node, "owner", "instance", &removed, &err), 0);
     ck_assert_uint_eq(removed, 0);
@@ -612,9 +604,7 @@ START_TEST(a_container_that_hangs_says_nothing_of_an_engine_that_answers)
     }
     pthread_join(thread, NULL);
     ck_assert_int_eq(h.result, FN_E_DEADLINE);
-    pthread_mutex_lock(&lock);
-    routes[0].answer = CREATED;
-    pthread_mutex_unlock(&lock);
+    route_answers(0, CREATED);
     node_deadline_ms(node, NODE_WAIT_MS);
     ck_assert_msg(node_create(node, &t, &ctr, &err) == 0, "%s", err.msg);
     ck_assert_int_eq(node_close(node, ctr, &err), 0);
@@ -624,34 +614,65 @@ END_TEST
 
 /* ---- the event stream (F45) ------------------------------------------------------------------ */
 
-START_TEST(a_broken_event_stream_is_opened_again_and_the_list_is_asked)
+static char ctr_dir[64]; /* of container 7 */
+
+/* Container 7, not started; routes 0 to 3 are taken, `events` is the third. */
+static void *made_container(struct route events)
 {
-    static atomic_int events;
-    struct fn_task t;
-    struct fn_exit what;
-    char dir[64];
+    static struct fn_task t;
     void *ctr;
 
     routes[0] = (struct route){ "/containers/create", CREATED, false, NULL };
     routes[1] = (struct route){ "/start", NO_CONTENT, false, NULL };
-    routes[2] = (struct route){ "/events", STREAM, true, &events }; /* ends at once, every time */
-    routes[3] = (struct route){ "/containers/json", OK(2, "[]"), false, NULL };
-    routes[4] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
+    routes[2] = events;
+    routes[3] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
     both();
-    node_task(&t, "fnd/hello", 7, dir);
+    node_task(&t, "fnd/hello", 7, ctr_dir);
     ck_assert_int_eq(node_create(node, &t, &ctr, &err), 0);
+    return ctr;
+}
+
+/* Container 7, started, which the list has in that state; `inspection` is the answer of the sixth
+ * route, `asked` its count. */
+static void *listed_container(struct route events, const char *state, const char *inspection,
+                              atomic_int *asked)
+{
+    static char list[512], path[160];
+    char name[128], body[256];
+    void *ctr = made_container(events);
+
+    pthread_mutex_lock(&lock);
+    ck_assert_int_eq(sscanf(strstr(last_post, "?name="), "?name=%127[^ &]", name), 1);
+    snprintf(body, sizeof(body),
+             "[{\"Id\":\"0123456789abcdef\",\"Names\":[\"/%s\"],\"State\":\"%s\"}]", name, state);
+    snprintf(list, sizeof(list), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(body), body);
+    snprintf(path, sizeof(path), "/%s/json", name);
+    routes[4] = (struct route){ "/containers/json", list, false, NULL };
+    routes[5] = (struct route){ path, inspection, false, asked };
+    pthread_mutex_unlock(&lock);
+    ck_assert_int_eq(node_start_ctr(node, ctr, &err), 0);
+    return ctr;
+}
+
+START_TEST(a_broken_event_stream_is_opened_again_and_the_list_is_asked)
+{
+    static atomic_int events;
+    struct fn_exit what;
+    void *ctr;
+
+    routes[4] = (struct route){ "/containers/json", OK(2, "[]"), false, NULL };
+    /* ends at once, every time */
+    ctr = made_container((struct route){ "/events", STREAM, true, &events });
     ck_assert_int_eq(node_start_ctr(node, ctr, &err), 0);
     /* No event says so, but the list after the reconnect does not have it. */
     ck_assert(node_wait_exit(node, 7, &what));
     ck_assert_uint_eq(what.reason, FN_EXIT_REMOVED);
     /* The list may be asked before the fake engine has counted the stream that it ended. */
-    for (int i = 0; i < 1000 && atomic_load(&events) == 0; i++) {
-        usleep(5000);
-    }
-    ck_assert_int_ge(atomic_load(&events), 1);
+    ck_assert(reaches(&events, 1));
     ck_assert_int_eq(node_close(node, ctr, &err), 0);
     ck_assert_uint_eq(node_exits(node), 1);
-    rmdir(dir);
+    rmdir(ctr_dir);
 }
 END_TEST
 
@@ -659,45 +680,19 @@ END_TEST
 START_TEST(an_exit_is_told_though_its_inspection_failed)
 {
     static atomic_int inspections;
-    static char list[512], inspected[256];
-    char name[128], path[160];
-    struct fn_task t;
     struct fn_exit what;
-    char dir[64];
-    void *ctr;
+    /* the stream ends at once, every time */
+    void *ctr = listed_container((struct route){ "/events", STREAM, true, NULL }, "exited",
+                                 "HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\n{}", &inspections);
 
-    routes[0] = (struct route){ "/containers/create", CREATED, false, NULL };
-    routes[1] = (struct route){ "/start", NO_CONTENT, false, NULL };
-    routes[2] = (struct route){ "/events", STREAM, true, NULL }; /* ends at once, every time */
-    routes[3] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
-    both();
-    node_task(&t, "fnd/hello", 7, dir);
-    ck_assert_int_eq(node_create(node, &t, &ctr, &err), 0);
-    pthread_mutex_lock(&lock);
-    ck_assert_int_eq(sscanf(strstr(last_post, "?name="), "?name=%127[^ &]", name), 1);
-    snprintf(inspected, sizeof(inspected), "[{\"Id\":\"0123456789abcdef\",\"Names\":[\"/%s\"],"
-             "\"State\":\"exited\"}]", name);
-    snprintf(list, sizeof(list), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
-             strlen(inspected), inspected);
-    snprintf(path, sizeof(path), "/%s/json", name);
-    routes[4] = (struct route){ "/containers/json", list, false, NULL };
-    routes[5] = (struct route){ path, "HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\n{}", false,
-                                &inspections };
-    pthread_mutex_unlock(&lock);
-    ck_assert_int_eq(node_start_ctr(node, ctr, &err), 0);
-    for (int i = 0; i < 4000 && atomic_load(&inspections) == 0; i++) {
-        usleep(5000);
-    }
-    ck_assert_int_ge(atomic_load(&inspections), 1);
+    ck_assert(reaches(&inspections, 1));
     ck_assert_uint_eq(node_exits(node), 0);
-    pthread_mutex_lock(&lock);
-    routes[5].answer = OK(30, "{\"State\":{\"ExitCode\":3,\"x\":0}}");
-    pthread_mutex_unlock(&lock);
+    route_answers(5, OK(30, "{\"State\":{\"ExitCode\":3,\"x\":0}}"));
     ck_assert(node_wait_exit(node, 7, &what));
     ck_assert_uint_eq(what.reason, FN_EXIT_CODE);
     ck_assert_int_eq(what.status, 3);
     ck_assert_int_eq(node_close(node, ctr, &err), 0);
-    rmdir(dir);
+    rmdir(ctr_dir);
 }
 END_TEST
 
@@ -713,32 +708,11 @@ static const struct {
 START_TEST(an_exit_code_that_is_not_known_yet_is_asked_for_again)
 {
     static atomic_int inspections;
-    static char list[512], listed[256];
-    char name[128], path[160];
-    struct fn_task t;
     struct fn_exit what;
-    char dir[64];
-    void *ctr;
+    void *ctr = listed_container(
+        (struct route){ "container%22%5D", STREAM, false, NULL }, "stopped",
+        OK(49, "{\"State\":{\"Status\":\"stopped\",\"ExitCode\":0,\"x\":0}}"), &inspections);
 
-    routes[0] = (struct route){ "/containers/create", CREATED, false, NULL };
-    routes[1] = (struct route){ "/start", NO_CONTENT, false, NULL };
-    routes[2] = (struct route){ "container%22%5D", STREAM, false, NULL };
-    routes[3] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
-    both();
-    node_task(&t, "fnd/hello", 7, dir);
-    ck_assert_int_eq(node_create(node, &t, &ctr, &err), 0);
-    pthread_mutex_lock(&lock);
-    ck_assert_int_eq(sscanf(strstr(last_post, "?name="), "?name=%127[^ &]", name), 1);
-    snprintf(listed, sizeof(listed), "[{\"Id\":\"0123456789abcdef\",\"Names\":[\"/%s\"],"
-             "\"State\":\"stopped\"}]", name);
-    snprintf(list, sizeof(list), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
-             strlen(listed), listed);
-    snprintf(path, sizeof(path), "/%s/json", name);
-    routes[4] = (struct route){ "/containers/json", list, false, NULL };
-    routes[5] = (struct route){ path, OK(49, "{\"State\":{\"Status\":\"stopped\",\"ExitCode\":0,\"x\":0}}"),
-                                false, &inspections };
-    pthread_mutex_unlock(&lock);
-    ck_assert_int_eq(node_start_ctr(node, ctr, &err), 0);
     ck_assert(reaches(&clients[2], 1));
     shutdown(atomic_load(&clients[2]), SHUT_RDWR); /* the next one begins with a list */
     ck_assert(reaches(&inspections, 2));
@@ -750,7 +724,7 @@ START_TEST(an_exit_code_that_is_not_known_yet_is_asked_for_again)
     ck_assert_uint_eq(what.reason, FN_EXIT_CODE);
     ck_assert_int_eq(what.status, unsure[_i].status);
     ck_assert_int_eq(node_close(node, ctr, &err), 0);
-    rmdir(dir);
+    rmdir(ctr_dir);
 }
 END_TEST
 
