@@ -462,3 +462,17 @@ void kit_check_contract(const struct fn_placer_ops *inner_ops, void *inner,
     check_changes(&k);
     kit_close(&k);
 }
+
+void kit_check_no_index(void)
+{
+    static struct kit k;
+
+    ck_assert_int_eq(KIT_OPEN(&k, NULL), 0);
+    kit_list(&k, 9);
+    ck_assert_ptr_nonnull(k.snap.index);
+    drop_index(&k);
+    for (uint32_t i = 0; i < 9; i++) {
+        ck_assert_uint_eq(kit_rounds(&k, "f", i, 1), 1);
+    }
+    kit_close(&k);
+}

@@ -72,5 +72,7 @@ uint64_t kit_random(uint64_t *seed);
  * of up to 16. Each opens its own instance with the default options and `options`. */
 void kit_check_contract(const struct fn_placer_ops *inner_ops, void *inner,
                         const char *const *options, int all);
+/* Of a placer that builds one: without memory for an index calls are placed, with less thought. */
+void kit_check_no_index(void);
 
 #endif

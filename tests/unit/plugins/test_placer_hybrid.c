@@ -201,14 +201,7 @@ END_TEST
 
 START_TEST(without_an_index)
 {
-    KIT_OPEN(&k, NULL);
-    kit_list(&k, 9);
-    k.ops->index_free(k.inst, (void *)(uintptr_t)k.snap.index);
-    k.snap.index = NULL;
-    for (uint32_t i = 0; i < 9; i++) {
-        ck_assert_uint_eq(kit_rounds(&k, "f", i, 1), 1);
-    }
-    kit_close(&k);
+    kit_check_no_index();
 }
 END_TEST
 
