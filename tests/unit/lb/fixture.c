@@ -62,16 +62,7 @@ static const struct fn_pool_ops pool_ops = { FN_HDR(struct fn_pool_ops, FN_MAGIC
 
 void publish(const char *const *addresses)
 {
-    const struct fn_snap_if *snap = fake_plugin_table("fn.snap");
-    struct fn_snap_builder *b;
-
-    ck_assert_int_eq(snap->begin(&pool.host, "default", &b), 0);
-    for (uint64_t id = 1; *addresses; addresses++, id++) {
-        struct fn_runner r = { .id = id, .address = *addresses, .weight = 1 };
-
-        ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
-    }
-    ck_assert_int_eq(snap->publish(b), 0);
+    ck_assert_int_eq(fake_plugin_publish(&pool, "default", addresses), 0);
 }
 
 /* ---- the API node ---------------------------------------------------------------------------- */

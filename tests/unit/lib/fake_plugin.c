@@ -46,6 +46,23 @@ const void *fake_plugin_table(const char *iface)
     return offers[find(iface)].table;
 }
 
+int fake_plugin_publish(const struct plugin *pool, const char *group,
+                        const char *const *addresses)
+{
+    const struct fn_snap_if *snap = fake_plugin_table("fn.snap");
+    struct fn_snap_builder *b;
+    int r = snap->begin(&pool->host, group, &b);
+
+    assert(r == 0);
+    for (uint64_t id = 1; *addresses; addresses++, id++) {
+        struct fn_runner runner = { .id = id, .address = *addresses, .weight = 1 };
+
+        r = snap->add(b, &runner, sizeof(runner));
+        assert(r == 0);
+    }
+    return snap->publish(b);
+}
+
 void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major, uint16_t minor,
                        const void *table, void *impl)
 {

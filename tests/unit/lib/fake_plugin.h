@@ -25,6 +25,10 @@ void fake_plugin_init(struct plugin *p, const char *name, const void *ops, void 
 void fake_plugin_reset(void);
 /* The table that was offered under that name. */
 const void *fake_plugin_table(const char *iface);
+/* A list of the pool by the "fn.snap" that was offered: ids from 1, in that order; NULL ends. What
+ * publish() said. */
+int fake_plugin_publish(const struct plugin *pool, const char *group,
+                        const char *const *addresses);
 /* Until the next call: calls come from a worker. */
 extern int fake_plugin_on_worker;
 

@@ -143,16 +143,7 @@ static void teardown(void)
 
 int publish(const char *group, const char *const *addresses)
 {
-    const struct fn_snap_if *snap = fake_plugin_table("fn.snap");
-    struct fn_snap_builder *b;
-
-    ck_assert_int_eq(snap->begin(&pool.host, group, &b), 0);
-    for (uint64_t id = 1; *addresses; addresses++, id++) {
-        struct fn_runner r = { .id = id, .address = *addresses, .weight = 1 };
-
-        ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
-    }
-    return snap->publish(b);
+    return fake_plugin_publish(&pool, group, addresses);
 }
 
 int woken;
