@@ -180,13 +180,13 @@ static bool nothing_held(void *ud)
     return f->gone + f->finished == f->tries;
 }
 
-START_TEST(test_protocol)
+/* settled: what holds once the runner has let go of the stream. */
+static void run_script(const char *path, const struct script *s, bool (*settled)(void *ud))
 {
-    const struct script *s = &scripts[_i];
     struct raw r;
 
     f = fixture_create(OVER_UNIX);
-    raw_open(&r, "/RunnerProtocol/Engage");
+    raw_open(&r, path);
     for (int i = 0; i < 3 && s->message[i]; i++) {
         raw_send(&r, s->message[i], s->len[i]);
     }
@@ -196,9 +196,14 @@ START_TEST(test_protocol)
     raw_end(&r);
     ck_assert_msg((int)r.status == s->status, "%s: status %d %s", s->what, r.status, r.text);
     ck_assert_msg(strncmp(r.text, s->text, strlen(s->text)) == 0, "%s: %s", s->what, r.text);
-    WAIT(f, nothing_held, NULL);
+    WAIT(f, settled, NULL);
     raw_close(&r);
     fixture_destroy(f);
+}
+
+START_TEST(test_protocol)
+{
+    run_script("/RunnerProtocol/Engage", &scripts[_i], nothing_held);
 }
 END_TEST
 
@@ -353,23 +358,7 @@ static bool no_logs(void *ud)
 
 START_TEST(test_logs_protocol)
 {
-    const struct script *s = &log_scripts[_i];
-    struct raw r;
-
-    f = fixture_create(OVER_UNIX);
-    raw_open(&r, "/RunnerProtocol/StreamLogs");
-    for (int i = 0; i < 3 && s->message[i]; i++) {
-        raw_send(&r, s->message[i], s->len[i]);
-    }
-    if (s->half_close) {
-        raw_half_close(&r);
-    }
-    raw_end(&r);
-    ck_assert_msg((int)r.status == s->status, "%s: status %d %s", s->what, r.status, r.text);
-    ck_assert_msg(strncmp(r.text, s->text, strlen(s->text)) == 0, "%s: %s", s->what, r.text);
-    WAIT(f, no_logs, NULL);
-    raw_close(&r);
-    fixture_destroy(f);
+    run_script("/RunnerProtocol/StreamLogs", &log_scripts[_i], no_logs);
 }
 END_TEST
 
