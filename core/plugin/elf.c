@@ -23,6 +23,13 @@
 #endif
 
 #define SEGMENT_MAX (1ULL << 32) /* in memory */
+#define ADDRESS_MAX (1ULL << 40) /* of a segment, before it is moved: no sum of two overflows */
+#define GAP_MAX (1ULL << 33)     /* from one segment to the next: the linker reserves it all */
+#define ALIGN_MAX (1ULL << 30)   /* the largest page of x86-64 */
+#define PAGE_LEAST 4096u         /* of both machines */
+#define PAGE_MOST 65536u         /* relro may end on such a page behind its segment */
+#define TLS_MAX (1u << 20)       /* each thread of the node gets it */
+#define GOT_PLT_HEAD (3u * sizeof(Elf64_Addr))
 #define SHOWN_BYTES 256
 #define PHDRS_MAX 64
 #define SHDRS_MAX 256
@@ -182,17 +189,17 @@ static int check_load(struct elf *e, const Elf64_Phdr *p, const Elf64_Phdr *befo
                               "memory of a segment, got %llu bytes; expected at most %llu",
                               (unsigned long long)p->p_memsz, SEGMENT_MAX);
     }
-    if (p->p_filesz > p->p_memsz || p->p_vaddr > (1ULL << 40)) {
+    if (p->p_filesz > p->p_memsz || p->p_vaddr > ADDRESS_MAX) {
         return elf_damaged(e, "a segment has impossible sizes");
     }
-    if (p->p_align > (1ULL << 30) || (p->p_align & (p->p_align - 1)) != 0 ||
-        p->p_align < 4096 || p->p_vaddr % p->p_align != p->p_offset % p->p_align) {
+    if (p->p_align > ALIGN_MAX || (p->p_align & (p->p_align - 1)) != 0 ||
+        p->p_align < PAGE_LEAST || p->p_vaddr % p->p_align != p->p_offset % p->p_align) {
         return elf_damaged(e, "a segment is not aligned");
     }
     if (before && p->p_vaddr < before->p_vaddr + before->p_memsz) {
         return elf_damaged(e, "segments overlap or are not in order");
     }
-    if (before && p->p_vaddr - before->p_vaddr > (1ULL << 33)) {
+    if (before && p->p_vaddr - before->p_vaddr > GAP_MAX) {
         return elf_damaged(e, "segments are too far apart");
     }
     if ((p->p_flags & ~(uint32_t)(PF_R | PF_W | PF_X)) != 0 || !(p->p_flags & PF_R)) {
@@ -242,11 +249,12 @@ static int check_inner(struct elf *e, const Elf64_Phdr *p, const char *what)
     if (!l || p->p_offset - l->p_offset != p->p_vaddr - l->p_vaddr) {
         return elf_damaged(e, what);
     }
-    if (p->p_type == PT_GNU_RELRO && (p->p_memsz > l->p_memsz + 65536 || !(l->p_flags & PF_W))) {
+    if (p->p_type == PT_GNU_RELRO &&
+        (p->p_memsz > l->p_memsz + PAGE_MOST || !(l->p_flags & PF_W))) {
         return elf_damaged(e, what);
     }
-    if (p->p_type == PT_TLS && (p->p_memsz > (1u << 20) || p->p_filesz > p->p_memsz ||
-                                p->p_align > 4096 || (p->p_align & (p->p_align - 1)) != 0)) {
+    if (p->p_type == PT_TLS && (p->p_memsz > TLS_MAX || p->p_filesz > p->p_memsz ||
+                                p->p_align > PAGE_LEAST || (p->p_align & (p->p_align - 1)) != 0)) {
         return elf_damaged(e, what);
     }
     return 0;
@@ -469,8 +477,8 @@ static bool relro_fits(const struct elf *e, const Elf64_Phdr *relro)
             return true;
         }
     }
-    return end == elf_value(e, DT_PLTGOT) + 24 ||
-           (l && end == ((l->p_vaddr + l->p_memsz + 4095) & ~4095ULL));
+    return end == elf_value(e, DT_PLTGOT) + GOT_PLT_HEAD ||
+           (l && end == ((l->p_vaddr + l->p_memsz + PAGE_LEAST - 1) & ~(uint64_t)(PAGE_LEAST - 1)));
 }
 
 static int check_relro(struct elf *e)
@@ -591,6 +599,39 @@ static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag, uint6
     return relative <= n ? 0 : elf_damaged(e, wrong_count);
 }
 
+/* What the dynamic linker follows without a look whether it is there. */
+static bool is_complete(const struct elf *e)
+{
+    static const int64_t needed[] = { DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT };
+    static const int64_t pairs[][2] = { { DT_RELA, DT_RELAENT },
+                                        { DT_JMPREL, DT_PLTREL },
+                                        { DT_VERNEED, DT_VERNEEDNUM },
+                                        { DT_VERDEF, DT_VERDEFNUM } };
+
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        if (!elf_value(e, needed[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        if (elf_count(e, pairs[i][0]) != elf_count(e, pairs[i][1])) {
+            return false;
+        }
+    }
+    return (elf_value(e, DT_GNU_HASH) || elf_value(e, DT_HASH)) &&
+           (!elf_count(e, DT_VERNEED) || elf_count(e, DT_VERSYM));
+}
+
+static int find_strings(struct elf *e)
+{
+    e->strings_len = elf_value(e, DT_STRSZ);
+    e->strings = loaded_at(e, elf_value(e, DT_STRTAB), e->strings_len, 1);
+    if (!e->strings || e->strings_len > STRTAB_MAX || e->strings[e->strings_len - 1] != '\0') {
+        return elf_damaged(e, "its string table has no end");
+    }
+    return 0;
+}
+
 static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
 {
     uint64_t n = dynamic->p_filesz / sizeof(Elf64_Dyn);
@@ -613,25 +654,12 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
             return r;
         }
     }
-    if (!elf_value(e, DT_STRTAB) || !elf_value(e, DT_SYMTAB) || !elf_value(e, DT_STRSZ) ||
-        !elf_value(e, DT_SYMENT) || !(elf_value(e, DT_GNU_HASH) || elf_value(e, DT_HASH)) ||
-        elf_count(e, DT_RELA) != elf_count(e, DT_RELAENT) ||
-        elf_count(e, DT_JMPREL) != elf_count(e, DT_PLTREL) ||
-        elf_count(e, DT_VERNEED) != elf_count(e, DT_VERNEEDNUM) ||
-        elf_count(e, DT_VERDEF) != elf_count(e, DT_VERDEFNUM) ||
-        (elf_count(e, DT_VERNEED) && !elf_count(e, DT_VERSYM))) {
+    if (!is_complete(e)) {
         return elf_damaged(e, "its dynamic section is not complete");
     }
     r = check_dyn_addresses(e);
-    if (r < 0) {
-        return r;
-    }
-    e->strings_len = elf_value(e, DT_STRSZ);
-    e->strings = loaded_at(e, elf_value(e, DT_STRTAB), e->strings_len, 1);
-    if (!e->strings || e->strings_len > STRTAB_MAX || e->strings[e->strings_len - 1] != '\0') {
-        return elf_damaged(e, "its string table has no end");
-    }
-    r = check_relro(e);
+    r = r < 0 ? r : find_strings(e);
+    r = r < 0 ? r : check_relro(e);
     r = r < 0 ? r : find_symbols(e);
     r = r < 0 ? r : check_relocations(e, DT_RELA, DT_RELASZ, elf_value(e, DT_RELACOUNT));
     return r < 0 ? r : check_relocations(e, DT_JMPREL, DT_PLTRELSZ, 0);
