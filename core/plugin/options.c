@@ -3,9 +3,25 @@
 #include <plugin/plugin_int.h>
 
 #include <conf/table.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #define OPT_KEY_MAX 64
+
+/* fmt: of what is behind the option's name. */
+__attribute__((format(printf, 5, 6))) static void
+option_problem(struct plugin_check *c, int code, const char *who, const struct fn_opt *o,
+               const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    plugin_problem(c, code, "PLG910", "%s: option %s: %s", who, o->key, text);
+}
 
 static uint32_t type_size(uint32_t type)
 {
@@ -81,14 +97,12 @@ static bool check_texts(struct plugin_check *c, const char *who, uint32_t i,
         return false;
     }
     if (!o->doc || !plugin_mem_text(c->mem, o->doc) || !o->doc[0]) {
-        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: doc; expected one sentence", who,
-                       o->key);
+        option_problem(c, FN_E_INVALID, who, o, "doc; expected one sentence");
         return false;
     }
     if ((o->dflt && !plugin_mem_text(c->mem, o->dflt)) ||
         (o->choices && !plugin_mem_text(c->mem, o->choices))) {
-        plugin_problem(c, FN_E_INVALID, "PLG910",
-                       "%s: option %s: default or choices is not a terminated text", who, o->key);
+        option_problem(c, FN_E_INVALID, who, o, "default or choices is not a terminated text");
         return false;
     }
     return true;
@@ -102,46 +116,39 @@ static void check_option(struct plugin_check *c, const char *who, const struct f
     const char *fault;
 
     if (size == 0) {
-        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG910",
-                       "%s: option %s: type, got %u; expected 1 to %u", who, o->key, o->type,
+        option_problem(c, FN_E_UNIMPLEMENTED, who, o, "type, got %u; expected 1 to %u", o->type,
                        FN_OPT_CHOICE);
         return;
     }
     if (o->offset > f->conf_size || size > f->conf_size - o->offset) {
-        plugin_problem(c, FN_E_INVALID, "PLG910",
-                       "%s: option %s: %u bytes at offset %u; expected an end within conf_size %u",
-                       who, o->key, size, o->offset, f->conf_size);
+        option_problem(c, FN_E_INVALID, who, o,
+                       "%u bytes at offset %u; expected an end within conf_size %u", size,
+                       o->offset, f->conf_size);
     } else if (o->offset % (size == 4 ? 4 : 8) != 0) {
-        plugin_problem(c, FN_E_INVALID, "PLG910",
-                       "%s: option %s: offset, got %u; expected a multiple of %u", who, o->key,
+        option_problem(c, FN_E_INVALID, who, o, "offset, got %u; expected a multiple of %u",
                        o->offset, size == 4 ? 4u : 8u);
     }
     if (o->flags & ~(FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET)) {
-        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG910",
-                       "%s: option %s: flags, got 0x%x; expected known ones", who, o->key,
+        option_problem(c, FN_E_UNIMPLEMENTED, who, o, "flags, got 0x%x; expected known ones",
                        o->flags);
     }
     if (o->reserved0 != 0) {
-        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG910",
-                       "%s: option %s: reserved0, got 0x%x; expected 0", who, o->key,
+        option_problem(c, FN_E_UNIMPLEMENTED, who, o, "reserved0, got 0x%x; expected 0",
                        o->reserved0);
     }
     if (o->min > o->max) {
-        plugin_problem(c, FN_E_INVALID, "PLG910",
-                       "%s: option %s: min %lld is above max %lld", who, o->key,
+        option_problem(c, FN_E_INVALID, who, o, "min %lld is above max %lld",
                        (long long)o->min, (long long)o->max);
         return;
     }
     if (o->type == FN_OPT_CHOICE && (!o->choices || !o->choices[0])) {
-        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: choices; expected words", who,
-                       o->key);
+        option_problem(c, FN_E_INVALID, who, o, "choices; expected words");
         return;
     }
     fault = o->dflt ? default_fault(o) : NULL;
     if (fault) {
-        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: default, got %s; expected %s",
-                       who, o->key, plugin_quote(o->dflt, strlen(o->dflt), shown, sizeof(shown)),
-                       fault);
+        option_problem(c, FN_E_INVALID, who, o, "default, got %s; expected %s",
+                       plugin_quote(o->dflt, strlen(o->dflt), shown, sizeof(shown)), fault);
     }
 }
 
@@ -153,11 +160,10 @@ static void check_against(struct plugin_check *c, const char *who, const struct 
     uint64_t other_end = (uint64_t)other->offset + type_size(other->type);
 
     if (strcmp(o->key, other->key) == 0) {
-        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: listed twice", who, o->key);
+        option_problem(c, FN_E_INVALID, who, o, "listed twice");
     } else if (o->offset < other_end && other->offset < end) {
-        plugin_problem(c, FN_E_INVALID, "PLG910",
-                       "%s: option %s: shares bytes of its conf struct with option %s", who,
-                       o->key, other->key);
+        option_problem(c, FN_E_INVALID, who, o, "shares bytes of its conf struct with option %s",
+                       other->key);
     }
 }
 
