@@ -212,17 +212,29 @@ int loop_set_threads(struct loop *l, enum env_lane which, uint32_t threads_max)
     return threads ? 0 : FN_E_EXHAUSTED;
 }
 
-uint32_t loop_threads(struct loop *l)
+/* What all lanes have together. */
+struct counts {
+    uint32_t threads;
+    uint32_t lost;
+};
+
+static struct counts count_lanes(struct loop *l)
 {
     struct lane *lane = loop_lanes_of(l)->lane;
-    uint32_t n = 0;
+    struct counts n = { 0 };
 
     for (int i = 0; i < ENV_LANES_N; i++) {
         pthread_mutex_lock(&lane[i].lock);
-        n += lane[i].threads_n;
+        n.threads += lane[i].threads_n;
+        n.lost += lane[i].lost;
         pthread_mutex_unlock(&lane[i].lock);
     }
     return n;
+}
+
+uint32_t loop_threads(struct loop *l)
+{
+    return count_lanes(l).threads;
 }
 
 static void look_for_lost(struct lane *lane, int64_t before_ns,
@@ -256,15 +268,7 @@ void loop_look_for_lost(struct loop *l, int64_t grace_ns,
 
 uint32_t loop_lost(struct loop *l)
 {
-    struct lane *lane = loop_lanes_of(l)->lane;
-    uint32_t n = 0;
-
-    for (int i = 0; i < ENV_LANES_N; i++) {
-        pthread_mutex_lock(&lane[i].lock);
-        n += lane[i].lost;
-        pthread_mutex_unlock(&lane[i].lock);
-    }
-    return n;
+    return count_lanes(l).lost;
 }
 
 static void lane_begin_stop(struct lane *lane)
