@@ -24,8 +24,7 @@
 #define V2_BYTES_MAX 1024u /* with what proxies add about TLS */
 #define AWAIT_NS     (10 * ENV_S) /* without a limit for headers */
 
-#define V2_VERSION 0x20u
-#define V2_LOCAL   0x20u
+#define V2_LOCAL   0x20u /* version and command, the halves of byte 12 */
 #define V2_PROXY   0x21u
 #define V2_INET    1u /* address families, the high half of byte 13 */
 #define V2_INET6   2u
