@@ -20,26 +20,12 @@
 #define STRETCHES_KEPT 7u
 #define PATH_KEPT      256u
 
-/* Methods are strangers' words, and names of spans are few. */
-static const char *traced_method(const struct lb_call *c)
-{
-    static const char *const known[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH",
-                                         "OPTIONS" };
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(known[i], c->rq.method) == 0) {
-            return known[i];
-        }
-    }
-    return NULL;
-}
-
 /* What the request is gone with, which may be before the call ends. */
 static void keep_request(struct lb_call *c)
 {
     struct call_spans *t = &c->traced;
 
-    t->method = traced_method(c);
+    t->method = call_known_method(c->rq.method);
     t->path = arena_strndup(&c->arena, c->rq.path, strnlen(c->rq.path, PATH_KEPT));
     t->scheme = c->rq.scheme;
 }

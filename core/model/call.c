@@ -21,6 +21,19 @@
 #define LISTENER "unix:/tmp/iofs/lsnr.sock"
 #define FORMAT   "http-stream"
 
+const char *call_known_method(const char *method)
+{
+    static const char *const known[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH",
+                                         "OPTIONS" };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(method, known[i]) == 0) {
+            return known[i];
+        }
+    }
+    return NULL;
+}
+
 void call_init(struct call *c, struct arena *arena)
 {
     *c = (struct call){ .arena = arena };

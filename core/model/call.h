@@ -40,6 +40,9 @@ struct call {
 };
 
 void call_init(struct call *c, struct arena *arena);
+/* The text of a method that callers use, in static storage; NULL: another one. Methods are
+ * strangers' words, while labels and names of spans are few. */
+const char *call_known_method(const char *method);
 /* What placers and listeners are shown; its texts are the call's. deadline_ns: INT64_MAX = none.
  * `more` (view.h) is borrowed. */
 struct fn_call call_view(const struct call *c, int64_t deadline_ns, struct fn_call_more *more);

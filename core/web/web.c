@@ -6,6 +6,7 @@
 
 #include <base/metric.h>
 #include <http/h2/h2.h>
+#include <model/call.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,18 +87,11 @@ static const char *route_of(const char *path)
     return api_owns_path(path) ? api_route_of(path) : "invalid";
 }
 
-/* Methods are the client's text: only known ones become labels. */
 static const char *method_label(const char *method)
 {
-    static const char *const known[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH",
-                                         "OPTIONS" };
+    const char *known = call_known_method(method);
 
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(method, known[i]) == 0) {
-            return known[i];
-        }
-    }
-    return "other";
+    return known ? known : "other";
 }
 
 /* The series of an answer, or with status 0 of a request, looked up once per route, method,
