@@ -663,9 +663,14 @@ struct catalog_query *catalog_find(struct catalog *c, const unsigned char *addre
                                    catalog_cb *cb, void *ud)
 {
     const char *key = catalog_key_of(c, fn_id, app, source);
-    struct entry *e = key ? entry_find(c, key) : NULL;
+    struct entry *e;
     struct fn_error err;
 
+    if (!key) {
+        catalog_refuse(cb, ud, "out of memory"); /* it may well be known */
+        return NULL;
+    }
+    e = entry_find(c, key);
     if (e) {
         return catalog_ask(e, address, cb, ud);
     }
@@ -675,9 +680,13 @@ struct catalog_query *catalog_find(struct catalog *c, const unsigned char *addre
         cb(ud, NULL, &err);
         return NULL;
     }
-    e = key && has_room(c) ? entry_create(c, key, fn_id, app) : NULL;
-    if (!e) {
+    if (!has_room(c)) {
         catalog_refuse(cb, ud, "LB312 this load balancer knows too many functions for another one");
+        return NULL;
+    }
+    e = entry_create(c, key, fn_id, app);
+    if (!e) {
+        catalog_refuse(cb, ud, "out of memory");
         return NULL;
     }
     return catalog_ask(e, address, cb, ud);

@@ -95,8 +95,9 @@ void catalog_destroy(struct catalog *c); /* queries must have ended or been canc
 /* The function of an id, or, where fn_id is NULL, of a trigger of an app of that name. cb gets a
  * pinned function (given: catalog_fn_unref()) or an error: FN_E_NOT_FOUND with 404 and
  * Go Fn's text, FN_E_UNAVAILABLE with 503 when the API node cannot tell, FN_E_EXHAUSTED with 503
- * when too much is asked, by this address or by all. address: LOOKUPS_ADDRESS bytes. It runs from
- * inside the call when the answer is known (then NULL is returned), else later. */
+ * when too much is asked, by this address or by all, or without memory. address: LOOKUPS_ADDRESS
+ * bytes. It runs from inside the call when the answer is known (then NULL is returned), else
+ * later. */
 typedef void catalog_cb(void *ud, struct catalog_fn *given, const struct fn_error *err);
 struct catalog_query *catalog_find(struct catalog *c, const unsigned char *address,
                                    const char *fn_id, const char *app, const char *source,

@@ -528,6 +528,7 @@ struct asker {
     struct catalog_query *query;
     int answers;
     int code; /* of the last answer, 0 = a function */
+    struct fn_error err; /* the same */
 };
 
 static void on_fn(void *ud, struct catalog_fn *given, const struct fn_error *err)
@@ -545,6 +546,7 @@ static void on_fn(void *ud, struct catalog_fn *given, const struct fn_error *err
         a->query = catalog_find(a->c, nobody, then, NULL, NULL, on_fn, a);
     }
     a->code = given ? 0 : err->code;
+    a->err = given ? ERR_INIT : *err;
     catalog_fn_unref(given);
 }
 
@@ -611,6 +613,50 @@ START_TEST(full_while_answering)
 }
 END_TEST
 
+static const struct {
+    const char *id;
+    bool has_api;
+    int code; /* with memory */
+} asked[3] = {
+    { "G", false, 0 },
+    { "G", true, 0 },
+    { "H", true, FN_E_NOT_FOUND },
+};
+
+/* G is of fn.yaml and is asked for the first time: without memory nobody is told that it is not
+ * there, nor that there are too many. */
+START_TEST(asked_without_memory)
+{
+    bool hit = true;
+
+    for (unsigned n = 1; hit; n++) {
+        struct catalog *given = of_file("G", "one");
+        struct asker a = { .c = small_catalog(10) };
+        struct fn_error e = ERR_INIT;
+
+        ck_assert_int_eq(catalog_admit(a.c, given, &e), 0);
+        catalog_replace(a.c, given);
+        if (!asked[_i].has_api) {
+            catalog_set_options(a.c, &(struct catalog_options){ 0 }, NULL);
+        }
+        poor_begin(n);
+        a.query = catalog_find(a.c, nobody, asked[_i].id, NULL, NULL, on_fn, &a);
+        hit = poor_end();
+        if (hit && a.answers > 0) {
+            ck_assert_int_eq(err_http_status(&a.err), 503);
+            ck_assert_msg(!strstr(a.err.msg, "LB312"), "%u: %s", n, a.err.msg);
+        }
+        if (n_api > 0 && !api[n_api - 1].answered) {
+            api_answer(n_api - 1, 404, "");
+        }
+        ck_assert_int_eq(a.answers, 1);
+        ck_assert(hit || a.code == asked[_i].code);
+        catalog_destroy(a.c);
+        ck_assert_uint_lt(n, 20);
+    }
+}
+END_TEST
+
 START_TEST(replaced_or_cancelled_while_answering)
 {
     struct asker a = { .c = small_catalog(10) };
@@ -650,6 +696,7 @@ Suite *catalog_suite(void)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         tcase_add_test(tc, tests[i]);
     }
+    tcase_add_loop_test(tc, asked_without_memory, 0, 3);
     suite_add_tcase(s, tc);
     return s;
 }
