@@ -30,7 +30,7 @@ struct route {
     const char *location; /* where the client is sent instead, or NULL */
 };
 
-/* 0, or an error with its HTTP status (404, 405, 400). Texts live in rq->arena. */
+/* 0, or an error with its HTTP status (404, 405, 400, 503). Texts live in rq->arena. */
 int route_match(const struct lb_request *rq, struct route *ret, struct fn_error *reterr);
 /* Fills `to` with the headers that the function shall see; counts reserved ones that were
  * dropped. */

@@ -59,7 +59,7 @@ static int match_slash(const struct lb_request *rq, struct route *ret, struct fn
     }
     ret->location = arena_printf(rq->arena, "%.*s%s", (int)strlen(rq->path) - 1, rq->path,
                                  query ? query : "");
-    return ret->location ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    return ret->location ? 0 : FN_E_EXHAUSTED; /* its text: route_match() */
 }
 
 static int match_invoke(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
@@ -113,11 +113,15 @@ static int match_trigger(const struct lb_request *rq, struct route *ret, struct 
 
 int route_match(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
 {
+    bool is_invoke = strncmp(rq->path, PREFIX_INVOKE, strlen(PREFIX_INVOKE)) == 0;
+    int r;
+
     *ret = (struct route){ 0 };
-    if (strncmp(rq->path, PREFIX_INVOKE, strlen(PREFIX_INVOKE)) == 0) {
-        return match_invoke(rq, ret, reterr);
+    r = is_invoke ? match_invoke(rq, ret, reterr) : match_trigger(rq, ret, reterr);
+    if (r < 0 && rq->arena->failed) { /* what has no text may well be there */
+        return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
     }
-    return match_trigger(rq, ret, reterr);
+    return r;
 }
 
 /* ---- to the function ------------------------------------------------------------------------- */

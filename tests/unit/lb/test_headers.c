@@ -91,6 +91,27 @@ START_TEST(a_slash_too_many_is_taken_off)
 }
 END_TEST
 
+/* Who has no memory for a name does not say that nothing has it. */
+START_TEST(routes_without_memory)
+{
+    static const char *const paths[] = { "/invoke/" FN_HELLO, "/invoke/" FN_HELLO "/",
+                                         "/t/demo/hello" };
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct arena arena = { .limit_bytes = 1 };
+        struct headers none = { .arena = &arena };
+        const struct lb_request rq = { .arena = &arena, .method = "POST", .path = paths[i],
+                                       .target = paths[i], .headers = &none };
+        struct fn_error e = ERR_INIT;
+        struct route route;
+
+        ck_assert_int_eq(route_match(&rq, &route, &e), FN_E_EXHAUSTED);
+        ck_assert_int_eq(err_http_status(&e), 503);
+        ck_assert_str_eq(e.msg, "out of memory");
+    }
+}
+END_TEST
+
 START_TEST(long_id)
 {
     char path[400] = "/invoke/";
@@ -394,6 +415,7 @@ Suite *header_suite(void)
     tcase_add_checked_fixture(tc, setup, lb_teardown);
     tcase_add_loop_test(tc, route_table, 0, COUNT(routes));
     tcase_add_test(tc, a_slash_too_many_is_taken_off);
+    tcase_add_test(tc, routes_without_memory);
     tcase_add_test(tc, long_id);
     tcase_add_test(tc, invoke_types);
     tcase_add_test(tc, the_url_of_a_request_to_a_proxy);
