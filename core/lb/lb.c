@@ -204,14 +204,12 @@ static void refuse_request(const struct lb_request *rq, const struct lb_reply *r
 static void redirect(const struct lb_request *rq, const struct lb_reply *reply, void *ud,
                      const char *location)
 {
+    struct header room[2];
     struct headers h;
 
-    headers_init(&h, rq->arena);
-    if (headers_add_borrowed(&h, "Location", location) < 0 ||
-        headers_add(&h, "Fn-Outcome", outcome_names[OUTCOME_NOT_EXECUTED]) < 0) {
-        reply->error(ud, 503, NULL, "out of memory");
-        return;
-    }
+    headers_init_room(&h, rq->arena, room, 2);
+    headers_add_borrowed(&h, "Location", location);
+    headers_add_borrowed(&h, "Fn-Outcome", outcome_names[OUTCOME_NOT_EXECUTED]);
     reply->whole(ud, 307, &h, NULL, 0);
 }
 

@@ -1,9 +1,11 @@
 /* Routes and headers, both ways: reserved names and what could break the framing do not pass. */
+#include "../lib/poor.h"
 #include "fixture.h"
 #include "suites.h"
 
 #include <lb/lb_int.h>
 
+#include <stdio.h>
 #include <string.h>
 
 static void setup(void)
@@ -108,6 +110,59 @@ START_TEST(routes_without_memory)
         ck_assert_int_eq(route_match(&rq, &route, &e), FN_E_EXHAUSTED);
         ck_assert_int_eq(err_http_status(&e), 503);
         ck_assert_str_eq(e.msg, "out of memory");
+    }
+}
+END_TEST
+
+static struct {
+    int status;
+    char outcome[32];
+} redirected;
+
+static void keep_answer(int status, const struct headers *h)
+{
+    const char *outcome = h ? headers_get(h, "Fn-Outcome") : NULL;
+
+    redirected.status = status;
+    snprintf(redirected.outcome, sizeof(redirected.outcome), "%s", outcome ? outcome : "");
+}
+
+static void keep_whole(void *ud, int status, const struct headers *h, const void *data, size_t len)
+{
+    (void)ud;
+    (void)data;
+    (void)len;
+    keep_answer(status, h);
+}
+
+static void keep_error(void *ud, int status, const struct headers *h, const char *text)
+{
+    (void)ud;
+    (void)text;
+    keep_answer(status, h);
+}
+
+/* What became of the call is in the answer, with memory for one of its parts or without. */
+START_TEST(sent_elsewhere_without_memory)
+{
+    static const struct lb_reply keep = { .whole = keep_whole, .error = keep_error };
+    char path[900] = "/invoke/"; /* leaves no room for headers in a piece of the arena */
+    bool hit = true;
+
+    memset(path + 8, 'a', sizeof(path) - 10);
+    path[sizeof(path) - 2] = '/';
+    for (unsigned n = 1; hit; n++) {
+        struct arena arena = { 0 };
+        struct headers none = { .arena = &arena };
+        const struct lb_request rq = { .arena = &arena, .method = "POST", .path = path,
+                                       .target = path, .headers = &none };
+
+        poor_begin(n);
+        ck_assert_ptr_null(lb_submit(lb, &rq, &keep, NULL));
+        hit = poor_end();
+        ck_assert_int_eq(redirected.status, hit ? 503 : 307);
+        ck_assert_str_eq(redirected.outcome, "not-executed");
+        arena_finish(&arena);
     }
 }
 END_TEST
@@ -416,6 +471,7 @@ Suite *header_suite(void)
     tcase_add_loop_test(tc, route_table, 0, COUNT(routes));
     tcase_add_test(tc, a_slash_too_many_is_taken_off);
     tcase_add_test(tc, routes_without_memory);
+    tcase_add_test(tc, sent_elsewhere_without_memory);
     tcase_add_test(tc, long_id);
     tcase_add_test(tc, invoke_types);
     tcase_add_test(tc, the_url_of_a_request_to_a_proxy);
