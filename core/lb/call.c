@@ -403,9 +403,10 @@ static void on_start(void *ud, const struct engage_start *start)
         return;
     }
     if (c->route.detached && !is_acked(c)) {
+        struct header room[1];
         struct headers h;
 
-        headers_init(&h, &c->arena);
+        headers_init_room(&h, &c->arena, room, 1);
         headers_add_borrowed(&h, "Fn-Call-Id", c->id);
         note_first_byte(c);
         c->reply->whole(c->reply_ud, start->status > 0 ? start->status : 202, &h, NULL, 0);

@@ -167,6 +167,28 @@ START_TEST(sent_elsewhere_without_memory)
 }
 END_TEST
 
+/* So is whose it is. */
+START_TEST(a_detached_call_has_its_id_without_memory)
+{
+    struct engage_attempt *a;
+    struct client *c;
+
+    lb_opts.detached = true;
+    lb_set_options(lb, &lb_opts);
+    c = send_request("POST", "/invoke/" FN_HELLO, "", "Fn-Invoke-Type", "detached", NULL);
+    a = fake_engage_last(&fe);
+    c->call->arena.limit_bytes = 1;
+    while (arena_alloc(&c->call->arena, 1)) {
+    }
+    fake_attempt_start(a, 202, NULL);
+    ck_assert_int_eq(c->status, 202);
+    ck_assert_uint_eq(strlen(answer_header(c, "Fn-Call-Id")), CALL_ID_LEN);
+    fake_attempt_finished(a, true, 0, false, NULL);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    client_free(c);
+}
+END_TEST
+
 START_TEST(long_id)
 {
     char path[400] = "/invoke/";
@@ -472,6 +494,7 @@ Suite *header_suite(void)
     tcase_add_test(tc, a_slash_too_many_is_taken_off);
     tcase_add_test(tc, routes_without_memory);
     tcase_add_test(tc, sent_elsewhere_without_memory);
+    tcase_add_test(tc, a_detached_call_has_its_id_without_memory);
     tcase_add_test(tc, long_id);
     tcase_add_test(tc, invoke_types);
     tcase_add_test(tc, the_url_of_a_request_to_a_proxy);
