@@ -367,51 +367,67 @@ static int take_headers(struct lb_call *c, const struct engage_start *start)
     return 0;
 }
 
+/* -1: nothing that can be used. */
+static int64_t declared_length(const struct headers *h)
+{
+    const char *text = headers_get(h, "Content-Length");
+    char *end;
+    int64_t n = text ? strtoll(text, &end, 10) : -1;
+
+    return n < 0 || *end ? -1 : n;
+}
+
+/* Its one field needs no memory. */
+static void answer_detached(struct lb_call *c, int status)
+{
+    struct header room[1];
+    struct headers h;
+
+    headers_init_room(&h, &c->arena, room, 1);
+    headers_add_borrowed(&h, "Fn-Call-Id", c->id);
+    note_first_byte(c);
+    c->reply->whole(c->reply_ud, status, &h, NULL, 0);
+    c->answered = true;
+    forget_request(c);
+}
+
+/* false: the call has ended. */
+static bool take_start(struct lb_call *c, const struct engage_start *start)
+{
+    int r;
+
+    c->status = start->status;
+    if (c->status > 0 && (c->status < 200 || c->status > 599)) {
+        end_as(c, SEEN_MALFORMED, "CallResultStart with a status outside of 200 to 599");
+        return false;
+    }
+    r = take_headers(c, start);
+    if (r == FN_E_EXHAUSTED) {
+        lose_answer(c);
+    } else if (r < 0) {
+        refuse_answer(c, "function response header too large");
+    } else {
+        c->declared = declared_length(&c->headers);
+    }
+    return r == 0;
+}
+
 static void on_start(void *ud, const struct engage_start *start)
 {
     struct lb_call *c = ud;
-    const char *length;
-    char *end;
-    int r;
 
     if (c->state != LB_OFFERED) {
         c->out_of_order = true;
         return;
     }
     call_enter(c, LB_STARTED);
-    c->status = start->status;
-    if (c->status > 0 && (c->status < 200 || c->status > 599)) {
-        end_as(c, SEEN_MALFORMED, "CallResultStart with a status outside of 200 to 599");
+    if (!take_start(c, start) || is_acked(c)) {
         return;
     }
-    r = take_headers(c, start);
-    if (r == FN_E_EXHAUSTED) {
-        lose_answer(c);
-        return;
-    }
-    if (r < 0) {
-        refuse_answer(c, "function response header too large");
-        return;
-    }
-    length = headers_get(&c->headers, "Content-Length");
-    c->declared = length ? strtoll(length, &end, 10) : -1;
-    if (length && (*end || c->declared < 0)) {
-        c->declared = -1;
-    }
-    if (is_too_large(c, c->declared) && !is_acked(c) && !c->route.detached) {
+    if (c->route.detached) {
+        answer_detached(c, c->status > 0 ? c->status : 202);
+    } else if (is_too_large(c, c->declared)) {
         refuse_answer(c, TEXT_BODY_TOO_LARGE); /* while it can still be an error */
-        return;
-    }
-    if (c->route.detached && !is_acked(c)) {
-        struct header room[1];
-        struct headers h;
-
-        headers_init_room(&h, &c->arena, room, 1);
-        headers_add_borrowed(&h, "Fn-Call-Id", c->id);
-        note_first_byte(c);
-        c->reply->whole(c->reply_ud, start->status > 0 ? start->status : 202, &h, NULL, 0);
-        c->answered = true;
-        forget_request(c);
     }
 }
 
@@ -450,28 +466,15 @@ static void call_on_data(void *ud, const void *data, size_t len)
     }
 }
 
-/* Go's zero date stands for none. */
-static bool is_date(const char *text)
-{
-    return text && text[0] && strncmp(text, "0001-", 5) != 0;
-}
-
 static void on_finished(void *ud, const struct engage_finished *f)
 {
     struct lb_call *c = ud;
 
-    c->finished = *f;
     c->has_finished = true;
-    c->began = f->execution_ns != 0 || is_date(f->started_at);
-    outcome_believe(&c->finished, env_now_ns(c->lb->deps.env) - c->created_ns);
+    c->began = outcome_began(f);
+    outcome_believe(f, env_now_ns(c->lb->deps.env) - c->created_ns, &c->finished);
     c->finished.error_text = outcome_text(&c->arena, &c->said_error, f->error_text);
-    c->finished.image = NULL;
-    c->finished.details = NULL;
-    if (!f->success && f->error_code == 503 && f->details && strcmp(f->details, c->id) != 0) {
-        /* the reason; Go sends the id */
-        c->finished.details = outcome_text(&c->arena, &c->said_details, f->details);
-    }
-    c->finished.created_at = c->finished.started_at = c->finished.completed_at = NULL;
+    c->finished.details = outcome_text(&c->arena, &c->said_details, outcome_reason(f, c->id));
 }
 
 static enum seen classify_finished(const struct lb_call *c)

@@ -70,8 +70,13 @@ struct rule {
     const char *how;    /* in a word, for people who look */
 };
 extern const struct rule outcome_rules[SEEN_N];
-/* A duration that is negative, or longer than its call has lasted here, becomes 0: not known. */
-void outcome_believe(struct engage_finished *f, int64_t call_ns);
+bool outcome_began(const struct engage_finished *f); /* what the runner finished, it had begun */
+/* Why it refused; NULL: it does not say, as Go Fn, which sends the call's id. */
+const char *outcome_reason(const struct engage_finished *f, const char *call_id);
+/* What was said without its texts, which are borrowed. A duration that is negative, or longer than
+ * its call has lasted here, becomes 0: not known. */
+void outcome_believe(const struct engage_finished *said, int64_t call_ns,
+                     struct engage_finished *ret);
 /* A runner's text, cut to what an error has room for, in *room, which is taken from the arena the
  * first time: runners are not trusted, and a call that waits meets many. NULL: there is none, or no
  * memory. */
@@ -183,7 +188,7 @@ struct lb_call {
     struct engage_finished finished;
     char *said_error, *said_details; /* room for its texts: outcome_text() */
     bool has_finished;
-    bool began; /* what the runner finished, it had begun */
+    bool began; /* outcome_began() */
 
     int64_t created_ns;
     int64_t started_wall_ns;

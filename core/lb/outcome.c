@@ -1,9 +1,11 @@
 /* The retry table: what was seen of an attempt, whether it may be sent again, and what it means
  * when it is not. Only rows with a proof that no function code received a byte have a retry_why.
- * And what of a runner's report is believed (outcome_believe()) and kept (outcome_text()). */
+ * And what a runner's report says (outcome_began(), outcome_reason()), what of it is believed
+ * (outcome_believe()) and kept (outcome_text()). */
 #include <lb/lb_int.h>
 
 #include <base/utf8.h>
+#include <string.h>
 
 #define CLOCK_FASTER 1000 /* a runner's clock may be, by one part of so many; NTP: 1 of 2000 */
 
@@ -33,6 +35,24 @@ const struct rule outcome_rules[SEEN_N] = {
                       "the connection to the runner was lost; the call may have run once", "lost" },
 };
 
+/* Go's zero date stands for none. */
+static bool is_date(const char *text)
+{
+    return text && text[0] && strncmp(text, "0001-", 5) != 0;
+}
+
+bool outcome_began(const struct engage_finished *f)
+{
+    return f->execution_ns != 0 || is_date(f->started_at);
+}
+
+const char *outcome_reason(const struct engage_finished *f, const char *call_id)
+{
+    bool refused = !f->success && f->error_code == 503;
+
+    return refused && f->details && strcmp(f->details, call_id) != 0 ? f->details : NULL;
+}
+
 /* Go Fn subtracts dates, so that a step of its clock is a duration below 0 or of years. */
 static int64_t believable_ns(int64_t said_ns, int64_t call_ns)
 {
@@ -56,11 +76,16 @@ const char *outcome_text(struct arena *a, char **room, const char *text)
     return *room;
 }
 
-void outcome_believe(struct engage_finished *f, int64_t call_ns)
+void outcome_believe(const struct engage_finished *said, int64_t call_ns,
+                     struct engage_finished *ret)
 {
-    int64_t *const durations[] = { &f->scheduler_ns, &f->execution_ns,  &f->image_pull_wait_ns,
-                                   &f->ctr_prep_ns,  &f->ctr_create_ns, &f->init_start_ns };
+    int64_t *const durations[] = { &ret->scheduler_ns,       &ret->execution_ns,
+                                   &ret->image_pull_wait_ns, &ret->ctr_prep_ns,
+                                   &ret->ctr_create_ns,      &ret->init_start_ns };
 
+    *ret = *said;
+    ret->error_text = ret->details = ret->image = NULL;
+    ret->created_at = ret->started_at = ret->completed_at = NULL;
     for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
         *durations[i] = believable_ns(*durations[i], call_ns);
     }
