@@ -23,7 +23,6 @@ struct mgroup {
     struct env_timer timer;
     unsigned char *predictor_state;
     struct figures figures;
-    bool lb_refused; /* by the running step */
     int64_t log_ns[NPM_NOTES_N]; /* next line, of those that come again and again */
 
     /* The control-plane call that is under way. */
@@ -62,7 +61,7 @@ struct npm_manager {
     struct env_task stopped_task;
 };
 
-static void manager_step(struct mgroup *g, const struct npm_event *e);
+static bool manager_step(struct mgroup *g, const struct npm_event *e);
 static void renew_wishes(struct mgroup *g);
 
 /* ---- control-plane calls --------------------------------------------------------------------- */
@@ -367,7 +366,6 @@ static void manager_tell(struct mgroup *g, const struct npm_action *a)
     const struct npm_host *h = a->id ? npm_host_find(g->group, a->id) : NULL;
     const struct npm_note_about *about = &npm_notes[a->note];
 
-    g->lb_refused |= a->note == NPM_NOTE_LBS_FULL;
     if (g->figures.notes[a->note]) {
         metric_add(g->figures.notes[a->note], 1);
     }
@@ -389,6 +387,11 @@ static bool is_cplane_call(const struct npm_action *a)
     return a->kind == NPM_DO_LIST || a->kind == NPM_DO_PROVISION || a->kind == NPM_DO_REMOVE;
 }
 
+static bool is_refusal(const struct npm_action *a)
+{
+    return a->kind == NPM_DO_NOTE && a->note == NPM_NOTE_LBS_FULL;
+}
+
 static void carry_out(struct mgroup *g, const struct npm_action *a)
 {
     struct npm_manager *m = g->manager;
@@ -402,16 +405,18 @@ static void carry_out(struct mgroup *g, const struct npm_action *a)
     }
 }
 
-/* A manager that stops does nothing any more: what it would begin, nobody would see end. */
-static void manager_step(struct mgroup *g, const struct npm_event *e)
+/* A manager that stops does nothing any more: what it would begin, nobody would see end. true: the
+ * load balancer that the event is of was refused, as the group has as many as it may. */
+static bool manager_step(struct mgroup *g, const struct npm_event *e)
 {
     struct env *env = g->manager->deps.env;
     const struct npm_action *call = NULL;
     struct npm_actions out;
+    bool refused = false;
     int64_t next_ns;
 
     if (g->manager->stopping) {
-        return;
+        return false;
     }
     next_ns = npm_step(g->group, e, env_now_ns(env), &out);
     if (e->kind != NPM_DEMAND || next_ns < g->timer.at_ns) {
@@ -422,6 +427,7 @@ static void manager_step(struct mgroup *g, const struct npm_event *e)
             call = &out.list[i];
         } else {
             carry_out(g, &out.list[i]);
+            refused |= is_refusal(&out.list[i]);
         }
     }
     if (call) { /* last: when it cannot start, that is an event and a step of its own */
@@ -430,6 +436,7 @@ static void manager_step(struct mgroup *g, const struct npm_event *e)
     if (e->kind != NPM_DEMAND) {
         figures_show(&g->figures, g->group);
     }
+    return refused;
 }
 
 static void manager_on_timer(struct env_timer *t)
@@ -463,6 +470,42 @@ static struct mgroup *manager_find(const struct npm_manager *m, const char *name
     return g;
 }
 
+/* What no group is told of. */
+static int refuse_demand(const struct mgroup *g, const struct npm_demand *d,
+                         struct fn_error *reterr)
+{
+    if (!g) {
+        return err_set(reterr, FN_E_NOT_FOUND,
+                       "NPM502 group, got \"%.64s\"; expected a group of npm.groups", d->group);
+    }
+    if (!d->lb_id[0] || strlen(d->lb_id) > NPM_LB_ID_MAX) {
+        return err_set(reterr, FN_E_INVALID,
+                       "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters",
+                       d->lb_id, NPM_LB_ID_MAX);
+    }
+    return 0;
+}
+
+/* 1: to what was taken, and *ret_note says what. */
+static int object_to(const struct mgroup *g, const struct npm_demand *d, struct fn_error *ret_note)
+{
+    uint64_t max_mb = npm_group_max_mb(g->group);
+
+    if (npm_lb_is_twice(g->group, d->lb_id)) {
+        err_set(ret_note, FN_E_EXISTS,
+                "NPM508 lb_id, got \"%.64s\", which another load balancer uses at the same time; "
+                "expected one of its own",
+                d->lb_id);
+        return 1;
+    }
+    if (d->mb > max_mb) {
+        err_set(ret_note, FN_E_RANGE, "NPM501 demand above group cap %llu MB, clamped",
+                (unsigned long long)max_mb);
+        return 1;
+    }
+    return 0;
+}
+
 int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
                        struct fn_error *ret_note)
 {
@@ -473,39 +516,18 @@ int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
                                  .mb = d->mb,
                                  .waiting = d->waiting };
     struct mgroup *g = manager_find(m, d->group);
-    uint64_t max_mb;
+    int r = refuse_demand(g, d, ret_note);
 
-    if (!g) {
-        return err_set(ret_note, FN_E_NOT_FOUND,
-                       "NPM502 group, got \"%.64s\"; expected a group of npm.groups", d->group);
+    if (r < 0) {
+        return r;
     }
-    if (!d->lb_id[0] || strlen(d->lb_id) > NPM_LB_ID_MAX) {
-        return err_set(ret_note, FN_E_INVALID,
-                       "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters",
-                       d->lb_id, NPM_LB_ID_MAX);
-    }
-    g->lb_refused = false;
-    manager_step(g, &e);
-    if (g->lb_refused) {
+    if (manager_step(g, &e)) {
         return err_set(ret_note, FN_E_EXHAUSTED,
                        "NPM506 load balancers of the group, got more than %u; expected at most "
                        "npm.lbs_max",
                        m->deps.options.lbs_max);
     }
-    if (npm_lb_is_twice(g->group, d->lb_id)) {
-        err_set(ret_note, FN_E_EXISTS,
-                "NPM508 lb_id, got \"%.64s\", which another load balancer uses at the same time; "
-                "expected one of its own",
-                d->lb_id);
-        return 1;
-    }
-    max_mb = npm_group_max_mb(g->group);
-    if (d->mb > max_mb) {
-        err_set(ret_note, FN_E_RANGE, "NPM501 demand above group cap %llu MB, clamped",
-                (unsigned long long)max_mb);
-        return 1;
-    }
-    return 0;
+    return object_to(g, d, ret_note);
 }
 
 void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_event *answer)

@@ -62,8 +62,9 @@ struct npm_demand {
     uint64_t mb, waiting;
 };
 
-/* FN_E_NOT_FOUND: "NPM502 ..."; 1: taken, with an objection in *ret_note: clamped (FN_E_RANGE,
- * "NPM501 ..."), another one uses its id (FN_E_EXISTS, "NPM508 ..."). */
+/* < 0: not taken, with the reason in *ret_note: FN_E_NOT_FOUND, "NPM502 ..."; FN_E_INVALID,
+ * "NPM504 ..."; FN_E_EXHAUSTED, "NPM506 ...". 1: taken, with an objection in *ret_note: another one
+ * uses its id (FN_E_EXISTS, "NPM508 ..."), clamped (FN_E_RANGE, "NPM501 ..."). */
 int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
                        struct fn_error *ret_note);
 /* answer: NPM_REPORTED or NPM_SILENT; of which host, the ticket says. */

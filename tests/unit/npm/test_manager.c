@@ -129,6 +129,8 @@ static const struct fn_cplane_ops ops = { .hdr = FN_HDR(struct fn_cplane_ops, FN
 static struct plugin cplane;
 static struct npm_manager *m;
 
+#define LBS_MAX 2
+
 static uint32_t groups_n, runners_max;
 
 static void create(void)
@@ -147,6 +149,7 @@ static void create(void)
     d.env = &f->env;
     d.options.boot_max_ns = 3600 * ENV_S;
     d.options.runners_max = runners_max;
+    d.options.lbs_max = LBS_MAX;
     ck_assert_int_eq(npm_manager_create(&d, &m, &e), 0);
 }
 
@@ -489,6 +492,38 @@ START_TEST(what_was_lost_and_comes_back_is_still_wished_of)
 }
 END_TEST
 
+/* What is < 0 is not taken; 1 is taken, with an objection. */
+START_TEST(what_is_said_to_a_demand)
+{
+    static const struct {
+        struct npm_demand d;
+        int r, code;
+        const char *text;
+    } rows[] = {
+        { { .lb_id = "lb", .group = "green", .seq = 1 }, FN_E_NOT_FOUND, FN_E_NOT_FOUND, "NPM502" },
+        { { .lb_id = "", .group = "default", .seq = 1 }, FN_E_INVALID, FN_E_INVALID, "NPM504" },
+        { { .lb_id = "lb", .group = "default", .seq = 1, .mb = 1 }, 0, 0, "" },
+        { { .lb_id = "lb", .group = "default", .seq = 2, .mb = UINT64_MAX / 4 }, 1, FN_E_RANGE,
+          "NPM501" },
+        { { .lb_id = "lb2", .group = "default", .seq = 1, .mb = 1 }, 0, 0, "" },
+        { { .lb_id = "lb3", .group = "default", .seq = 1, .mb = 1 }, FN_E_EXHAUSTED,
+          FN_E_EXHAUSTED, "NPM506" },
+        { { .lb_id = "lb", .group = "default", .seq = 3, .mb = 1 }, 0, 0, "" },
+        { { .lb_id = "lb", .group = "default", .incarnation = 1, .seq = 1 }, 0, 0, "" },
+        { { .lb_id = "lb", .group = "default", .seq = 4 }, 0, 0, "" },
+        { { .lb_id = "lb", .group = "default", .seq = 5 }, 1, FN_E_EXISTS, "NPM508" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fn_error e = ERR_INIT;
+
+        ck_assert_msg(npm_manager_demand(m, &rows[i].d, &e) == rows[i].r, "row %zu", i);
+        ck_assert_int_eq(e.code, rows[i].code);
+        ck_assert_int_eq(strncmp(e.msg, rows[i].text, strlen(rows[i].text)), 0);
+    }
+}
+END_TEST
+
 /* A load balancer that has not heard of the stop yet: once its demand began a call of the control
  * plane that outlived the manager. */
 START_TEST(a_stopped_manager_begins_nothing)
@@ -538,6 +573,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, what_cannot_be_asked_is_asked_again);
     tcase_add_test(t, silent_runners_delay_nobody);
+    tcase_add_test(t, what_is_said_to_a_demand);
     tcase_add_test(t, what_comes_each_second_is_said_each_ten);
     tcase_add_test(t, what_cannot_be_done_is_refused);
     tcase_add_test(t, a_new_manager_does_what_was_wished_of_the_last_one);
