@@ -254,12 +254,12 @@ void ask_net_lose_runner(struct runner_node *r)
     (void)r;
 }
 
-void ask_net_part(struct world *w, uint32_t runner, bool to, bool from, int64_t until_ns)
+void ask_net_part(struct world *w, uint32_t runner, enum net_way way, int64_t until_ns)
 {
-    if (to) {
+    if (way & NET_TO) {
         kernel_cut(w->net->kernel, IP_OF_NPM, ip_of_runner(runner), until_ns);
     }
-    if (from) {
+    if (way & NET_FROM) {
         kernel_cut(w->net->kernel, ip_of_runner(runner), IP_OF_NPM, until_ns);
     }
 }
@@ -291,12 +291,12 @@ void ask_net_heal(struct world *w)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-void net_part(struct net *net, uint32_t lb, uint32_t runner, bool to, bool from, int64_t until_ns)
+void net_part(struct net *net, uint32_t lb, uint32_t runner, enum net_way way, int64_t until_ns)
 {
-    if (to) {
+    if (way & NET_TO) {
         kernel_cut(net->kernel, net_ip_of_lb(lb), ip_of_runner(runner), until_ns);
     }
-    if (from) {
+    if (way & NET_FROM) {
         kernel_cut(net->kernel, ip_of_runner(runner), net_ip_of_lb(lb), until_ns);
     }
 }

@@ -458,14 +458,14 @@ void ask_net_lose_runner(struct runner_node *r)
 
 /* ---- faults -------------------------------------------------------------------------------- */
 
-void ask_net_part(struct world *w, uint32_t runner, bool to, bool from, int64_t until_ns)
+void ask_net_part(struct world *w, uint32_t runner, enum net_way way, int64_t until_ns)
 {
     struct ask_faults *f = &w->asks->faults[runner];
 
-    if (to && until_ns > f->to_until_ns) {
+    if ((way & NET_TO) && until_ns > f->to_until_ns) {
         f->to_until_ns = until_ns;
     }
-    if (from && until_ns > f->from_until_ns) {
+    if ((way & NET_FROM) && until_ns > f->from_until_ns) {
         f->from_until_ns = until_ns;
     }
 }

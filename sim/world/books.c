@@ -206,11 +206,6 @@ void books_end(struct books *b, uint32_t seq, const struct books_answer *a, int6
     check_answer(b, seq, a);
 }
 
-bool books_ended(const struct books *b, uint32_t seq)
-{
-    return b->records[seq].ended;
-}
-
 struct books_tally books_tally(const struct books *b, uint32_t lb)
 {
     struct books_tally t = { 0 };

@@ -105,7 +105,6 @@ void books_equal(struct books *b, enum books_rule rule, const char *what, uint64
 
 uint32_t books_open(struct books *b, const struct books_request *rq); /* 1.. */
 void books_end(struct books *b, uint32_t seq, const struct books_answer *a, int64_t now_ns);
-bool books_ended(const struct books *b, uint32_t seq);
 /* How many requests of a load balancer ended so; `all`: those that were sent to it. */
 struct books_tally {
     uint64_t all;

@@ -1,6 +1,7 @@
 /* What the plan says: requests, and everything that goes wrong. */
 #include "api_node.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define SLOW_NS      (2 * ENV_S) /* of a slow network */
@@ -96,8 +97,11 @@ static void happen_to_lb(struct world *w, const struct plan_event *e)
         l->leaving = true;
         world_at(&l->n, &l->drain, w->now_ns);
         break;
-    default:
+    case PLAN_FREEZE_LB:
         stop_node(w, &l->n, e->ns);
+        break;
+    default:
+        assert(!"not what happens to load balancers");
     }
 }
 
@@ -108,17 +112,25 @@ static void happen_to_runner(struct world *w, const struct plan_event *e)
     if (!r) {
         return;
     }
-    if (e->kind == PLAN_RUNNER_KILL) {
+    switch (e->kind) {
+    case PLAN_RUNNER_KILL:
         kill_node(w, &r->n, &r->kill);
-    } else if (e->kind == PLAN_RUNNER_STOP) {
+        break;
+    case PLAN_RUNNER_STOP:
         r->leaving = true;
         world_at(&r->n, &r->drain, w->now_ns);
-    } else if (e->kind == PLAN_CLOCK_RUNNER) {
+        break;
+    case PLAN_CLOCK_RUNNER:
         set_clock(&r->n, e);
-    } else if (e->kind == PLAN_MEMORY_RUNNER) {
+        break;
+    case PLAN_MEMORY_RUNNER:
         make_scarce(w, &r->n, e);
-    } else {
+        break;
+    case PLAN_FREEZE_RUNNER:
         stop_node(w, &r->n, e->ns);
+        break;
+    default:
+        assert(!"not what happens to runners");
     }
 }
 
@@ -131,13 +143,13 @@ static void happen_to_net(struct world *w, const struct plan_event *e)
         net_break_after(w->net, e->lb, e->runner, e->n, e->chance % 2);
         break;
     case PLAN_PART_TO:
-        net_part(w->net, e->lb, e->runner, true, false, until_ns);
+        net_part(w->net, e->lb, e->runner, NET_TO, until_ns);
         break;
     case PLAN_PART_FROM:
-        net_part(w->net, e->lb, e->runner, false, true, until_ns);
+        net_part(w->net, e->lb, e->runner, NET_FROM, until_ns);
         break;
     case PLAN_PART:
-        net_part(w->net, e->lb, e->runner, true, true, until_ns);
+        net_part(w->net, e->lb, e->runner, NET_BOTH, until_ns);
         break;
     case PLAN_VOID:
         net_make_void(w->net, e->lb, e->runner);
@@ -145,8 +157,11 @@ static void happen_to_net(struct world *w, const struct plan_event *e)
     case PLAN_SLOW_NET:
         net_slow(w->net, e->lb, e->runner, e->ns / 16, w->now_ns + SLOW_NS);
         break;
-    default:
+    case PLAN_REFUSE:
         net_refuse(w->net, e->runner, e->n);
+        break;
+    default:
+        assert(!"not what happens to networks");
     }
 }
 
@@ -164,8 +179,13 @@ static void happen_to_engine(struct world *w, const struct plan_event *e)
     case PLAN_SOCKETS_GONE:
         engine_refuse_sockets(engine, e->n / 4);
         break;
-    default:
+    case PLAN_ENGINE_DEAD:
+    case PLAN_ENGINE_HANGS:
+    case PLAN_ENGINE_SLOW:
         engine_mode(engine, e->kind, w->now_ns + e->ns);
+        break;
+    default:
+        assert(!"not what happens to engines");
     }
 }
 
@@ -198,8 +218,11 @@ static void happen_to_pool(struct world *w, const struct plan_event *e)
     case PLAN_CLOUD_HANGS:
         cloud_hang(w->cloud, until_ns);
         break;
-    default:
+    case PLAN_MACHINE_LOST:
         cloud_lose(w->cloud, e->runner);
+        break;
+    default:
+        assert(!"not what happens to a pool");
     }
 }
 
@@ -212,13 +235,13 @@ static void happen_to_asks(struct world *w, const struct plan_event *e)
 
     switch (e->kind) {
     case PLAN_ASK_TO:
-        ask_net_part(w, e->runner, true, false, until_ns);
+        ask_net_part(w, e->runner, NET_TO, until_ns);
         break;
     case PLAN_ASK_FROM:
-        ask_net_part(w, e->runner, false, true, until_ns);
+        ask_net_part(w, e->runner, NET_FROM, until_ns);
         break;
     case PLAN_ASK_CUT:
-        ask_net_part(w, e->runner, true, true, until_ns);
+        ask_net_part(w, e->runner, NET_BOTH, until_ns);
         break;
     case PLAN_ASK_SLOW:
         ask_net_slow(w, e->runner, e->ns / 16, w->now_ns + SLOW_NS);
@@ -226,8 +249,12 @@ static void happen_to_asks(struct world *w, const struct plan_event *e)
     case PLAN_STATUS_HANGS:
         ask_net_hang(w, e->runner, until_ns);
         break;
-    default:
+    case PLAN_ASK_BREAK:
+    case PLAN_ASK_VOID:
         ask_net_break(w, e->runner, back, e->kind == PLAN_ASK_VOID, e->n * ASK_BYTES);
+        break;
+    default:
+        assert(!"not what happens to questions");
     }
 }
 
@@ -255,10 +282,13 @@ static void happen_to_api(struct world *w, const struct plan_event *e)
             api_node_kill(w->a.node);
         }
         break;
-    default:
+    case PLAN_API_FREEZE:
         if (w->a.node) {
             stop_node(w, api_node_base(w->a.node), e->ns);
         }
+        break;
+    default:
+        assert(!"not what happens to an API node");
     }
 }
 
@@ -274,6 +304,12 @@ static bool keeps_from_hearing(enum plan_kind kind)
            kind == PLAN_MEMORY_NPM || kind == PLAN_FREEZE_LB || kind == PLAN_MEMORY_LB;
 }
 
+static void (*const happen_to[PLAN_KINDS_N])(struct world *w, const struct plan_event *e) = {
+#define X(name, whom, text) [PLAN_##name] = happen_to_##whom,
+    PLAN_KINDS(X)
+#undef X
+};
+
 void faults_happen(struct world *w, const struct plan_event *e)
 {
     if (e->kind != PLAN_REQUEST) {
@@ -282,60 +318,7 @@ void faults_happen(struct world *w, const struct plan_event *e)
     if (keeps_from_hearing(e->kind)) {
         push_back(&w->unsure_until_ns, w->now_ns + e->ns + UNSURE_NS);
     }
-    switch (e->kind) {
-    case PLAN_REQUEST:
-    case PLAN_LB_KILL:
-    case PLAN_LB_STOP:
-    case PLAN_RELOAD:
-    case PLAN_CLOCK_LB:
-    case PLAN_FREEZE_LB:
-    case PLAN_MEMORY_LB:
-        happen_to_lb(w, e);
-        break;
-    case PLAN_RUNNER_KILL:
-    case PLAN_RUNNER_STOP:
-    case PLAN_CLOCK_RUNNER:
-    case PLAN_FREEZE_RUNNER:
-    case PLAN_MEMORY_RUNNER:
-        happen_to_runner(w, e);
-        break;
-    case PLAN_ENGINE_DEAD:
-    case PLAN_ENGINE_HANGS:
-    case PLAN_ENGINE_SLOW:
-    case PLAN_ENGINE_FAILS:
-    case PLAN_EXIT:
-    case PLAN_SOCKETS_GONE:
-        happen_to_engine(w, e);
-        break;
-    case PLAN_NPM_KILL:
-    case PLAN_NPM_FREEZE:
-    case PLAN_NPM_CUT:
-    case PLAN_CLOUD_FAILS:
-    case PLAN_CLOUD_HANGS:
-    case PLAN_MACHINE_LOST:
-    case PLAN_MEMORY_NPM:
-        happen_to_pool(w, e);
-        break;
-    case PLAN_ASK_TO:
-    case PLAN_ASK_FROM:
-    case PLAN_ASK_CUT:
-    case PLAN_ASK_SLOW:
-    case PLAN_ASK_BREAK:
-    case PLAN_ASK_VOID:
-    case PLAN_STATUS_HANGS:
-        happen_to_asks(w, e);
-        break;
-    case PLAN_API_KILL:
-    case PLAN_API_FREEZE:
-    case PLAN_API_CUT:
-    case PLAN_API_SLOW:
-    case PLAN_API_LOSES:
-    case PLAN_DEPLOY:
-        happen_to_api(w, e);
-        break;
-    default:
-        happen_to_net(w, e);
-    }
+    happen_to[e->kind](w, e);
 }
 
 void faults_heal(struct world *w)

@@ -527,12 +527,12 @@ void net_check_times(struct net *net)
 
 /* ---- faults -------------------------------------------------------------------------------- */
 
-void net_part(struct net *net, uint32_t lb, uint32_t runner, bool to, bool from, int64_t until_ns)
+void net_part(struct net *net, uint32_t lb, uint32_t runner, enum net_way way, int64_t until_ns)
 {
-    if (to && until_ns > net->to_until_ns[lb][runner]) {
+    if ((way & NET_TO) && until_ns > net->to_until_ns[lb][runner]) {
         net->to_until_ns[lb][runner] = until_ns;
     }
-    if (from && until_ns > net->from_until_ns[lb][runner]) {
+    if ((way & NET_FROM) && until_ns > net->from_until_ns[lb][runner]) {
         net->from_until_ns[lb][runner] = until_ns;
     }
 }

@@ -38,15 +38,10 @@
 
 static const char *const placers[] = { "naive", "ch", "p2c", "first", "chbl", "hybrid" };
 static const char *const names[PLAN_KINDS_N] = {
-#define X(name, text) [PLAN_##name] = text,
+#define X(name, whom, text) [PLAN_##name] = text,
     PLAN_KINDS(X)
 #undef X
 };
-
-const char *plan_kind_name(enum plan_kind kind)
-{
-    return names[kind];
-}
 
 const char *plan_placer(uint32_t i)
 {

@@ -8,60 +8,60 @@
 
 #define FUNCTIONS_MAX 8u
 
+/* Its name, what it happens to (faults.c), and what people read. */
 #define PLAN_KINDS(X)                                                                              \
-    X(REQUEST, "request")                                                                          \
-    X(LB_KILL, "lb-kill")           /* the process dies, and starts again `ns` later */            \
-    X(RUNNER_KILL, "runner-kill")                                                                  \
-    X(LB_STOP, "lb-stop")           /* drained, ends when it is, and starts again */               \
-    X(RUNNER_STOP, "runner-stop")                                                                  \
-    X(RELOAD, "reload")             /* a load balancer gets another placer, pool and options */    \
-    X(CLOCK_LB, "lb-clock")         /* its wall clock is set, up to days to either side */         \
-    X(CLOCK_RUNNER, "runner-clock")                                                                \
-    X(FREEZE_LB, "lb-freeze")       /* stopped for `ns` (SIGSTOP, a slow machine) */               \
-    X(FREEZE_RUNNER, "runner-freeze")                                                              \
-    X(BREAK, "break")               /* a connection breaks after `n` more frames */                \
-    X(PART_TO, "cut-to-runner")     /* nothing reaches the runner for `ns` */                      \
-    X(PART_FROM, "cut-from-runner") /* nothing comes back for `ns` */                              \
-    X(PART, "cut")                  /* both */                                                     \
-    X(VOID, "half-open")            /* a connection whose packets vanish, for ever */              \
-    X(SLOW_NET, "slow-net")         /* `ns` of delay on top, for a second */                       \
-    X(REFUSE, "refuse-streams")     /* a runner's transport refuses `n` streams */                 \
-    X(ENGINE_DEAD, "engine-dead")   /* for `ns` */                                                 \
-    X(ENGINE_HANGS, "engine-hangs")                                                                \
-    X(ENGINE_SLOW, "engine-slow")                                                                  \
-    X(ENGINE_FAILS, "engine-fails") /* the next `n` calls of a method */                           \
-    X(EXIT, "container-exit")       /* of any container that runs */                               \
-    X(SOCKETS_GONE, "socket-refuses") /* the next `n` connections to functions */                  \
-    X(NPM_KILL, "npm-kill") /* these in managed worlds only */                                     \
-    X(NPM_FREEZE, "npm-freeze")                                                                    \
-    X(NPM_CUT, "cut-from-npm") /* a load balancer */                                               \
-    X(CLOUD_FAILS, "cloud-fails") /* the next `n` calls */                                         \
-    X(CLOUD_HANGS, "cloud-hangs")                                                                  \
-    X(MACHINE_LOST, "machine-lost")                                                                \
-    X(ASK_TO, "cut-npm-to-runner") /* for `ns`, as the three below */                              \
-    X(ASK_FROM, "cut-runner-to-npm")                                                               \
-    X(ASK_CUT, "cut-npm-runner")                                                                   \
-    X(ASK_SLOW, "slow-npm-runner")                                                                 \
-    X(ASK_BREAK, "break-npm-runner") /* the next connection, behind 20 * `n` bytes */              \
-    X(ASK_VOID, "half-open-npm-runner")                                                            \
-    X(STATUS_HANGS, "status-hangs") /* for `ns` */                                                 \
-    X(API_KILL, "api-kill") /* these in worlds with an API node only */                            \
-    X(API_FREEZE, "api-freeze")                                                                    \
-    X(API_CUT, "cut-from-api") /* a load balancer, or who deploys */                               \
-    X(API_SLOW, "slow-api")                                                                        \
-    X(API_LOSES, "api-loses") /* the next `n` / 8 answers */                                       \
-    X(DEPLOY, "deploy") /* a new version of a function, or its end */                              \
-    X(MEMORY_LB, "lb-memory") /* for `ns` its allocations fail now and then; in poor worlds */     \
-    X(MEMORY_RUNNER, "runner-memory")                                                              \
-    X(MEMORY_NPM, "npm-memory")
+    X(REQUEST, lb, "request")                                                                      \
+    X(LB_KILL, lb, "lb-kill") /* the process dies, and starts again `ns` later */                  \
+    X(RUNNER_KILL, runner, "runner-kill")                                                          \
+    X(LB_STOP, lb, "lb-stop") /* drained, ends when it is, and starts again */                     \
+    X(RUNNER_STOP, runner, "runner-stop")                                                          \
+    X(RELOAD, lb, "reload") /* a load balancer gets another placer, pool and options */            \
+    X(CLOCK_LB, lb, "lb-clock") /* its wall clock is set, up to days to either side */             \
+    X(CLOCK_RUNNER, runner, "runner-clock")                                                        \
+    X(FREEZE_LB, lb, "lb-freeze") /* stopped for `ns` (SIGSTOP, a slow machine) */                 \
+    X(FREEZE_RUNNER, runner, "runner-freeze")                                                      \
+    X(BREAK, net, "break") /* a connection breaks after `n` more frames */                         \
+    X(PART_TO, net, "cut-to-runner") /* nothing reaches the runner for `ns` */                     \
+    X(PART_FROM, net, "cut-from-runner") /* nothing comes back for `ns` */                         \
+    X(PART, net, "cut") /* both */                                                                 \
+    X(VOID, net, "half-open") /* a connection whose packets vanish, for ever */                    \
+    X(SLOW_NET, net, "slow-net") /* `ns` of delay on top, for a second */                          \
+    X(REFUSE, net, "refuse-streams") /* a runner's transport refuses `n` streams */                \
+    X(ENGINE_DEAD, engine, "engine-dead") /* for `ns` */                                           \
+    X(ENGINE_HANGS, engine, "engine-hangs")                                                        \
+    X(ENGINE_SLOW, engine, "engine-slow")                                                          \
+    X(ENGINE_FAILS, engine, "engine-fails") /* the next `n` calls of a method */                   \
+    X(EXIT, engine, "container-exit") /* of any container that runs */                             \
+    X(SOCKETS_GONE, engine, "socket-refuses") /* the next `n` connections to functions */          \
+    X(NPM_KILL, pool, "npm-kill") /* these in managed worlds only */                               \
+    X(NPM_FREEZE, pool, "npm-freeze")                                                              \
+    X(NPM_CUT, pool, "cut-from-npm") /* a load balancer */                                         \
+    X(CLOUD_FAILS, pool, "cloud-fails") /* the next `n` calls */                                   \
+    X(CLOUD_HANGS, pool, "cloud-hangs")                                                            \
+    X(MACHINE_LOST, pool, "machine-lost")                                                          \
+    X(ASK_TO, asks, "cut-npm-to-runner") /* for `ns`, as the three below */                        \
+    X(ASK_FROM, asks, "cut-runner-to-npm")                                                         \
+    X(ASK_CUT, asks, "cut-npm-runner")                                                             \
+    X(ASK_SLOW, asks, "slow-npm-runner")                                                           \
+    X(ASK_BREAK, asks, "break-npm-runner") /* the next connection, behind 20 * `n` bytes */        \
+    X(ASK_VOID, asks, "half-open-npm-runner")                                                      \
+    X(STATUS_HANGS, asks, "status-hangs") /* for `ns` */                                           \
+    X(API_KILL, api, "api-kill") /* these in worlds with an API node only */                       \
+    X(API_FREEZE, api, "api-freeze")                                                               \
+    X(API_CUT, api, "cut-from-api") /* a load balancer, or who deploys */                          \
+    X(API_SLOW, api, "slow-api")                                                                   \
+    X(API_LOSES, api, "api-loses") /* the next `n` / 8 answers */                                  \
+    X(DEPLOY, api, "deploy") /* a new version of a function, or its end */                         \
+    X(MEMORY_LB, lb, "lb-memory") /* for `ns` its allocations fail now and then; in poor worlds */ \
+    X(MEMORY_RUNNER, runner, "runner-memory")                                                      \
+    X(MEMORY_NPM, pool, "npm-memory")
 
 enum plan_kind {
-#define X(name, text) PLAN_##name,
+#define X(name, whom, text) PLAN_##name,
     PLAN_KINDS(X)
 #undef X
         PLAN_KINDS_N
 };
-const char *plan_kind_name(enum plan_kind kind);
 
 struct plan_event {
     int64_t at_ns; /* from the begin of the world */

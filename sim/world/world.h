@@ -173,8 +173,9 @@ void net_lose_lb(struct net *net, struct lb_node *lb);
 void net_forget(struct net *net, const struct node *n);
 /* Runners end their calls in time. */
 void net_check_times(struct net *net);
-/* Faults; `to`, `from`: the directions seen from the load balancer. */
-void net_part(struct net *net, uint32_t lb, uint32_t runner, bool to, bool from, int64_t until_ns);
+/* Faults. */
+enum net_way { NET_TO = 1, NET_FROM = 2, NET_BOTH = NET_TO | NET_FROM }; /* a runner */
+void net_part(struct net *net, uint32_t lb, uint32_t runner, enum net_way way, int64_t until_ns);
 void net_slow(struct net *net, uint32_t lb, uint32_t runner, int64_t more_ns, int64_t until_ns);
 void net_break_after(struct net *net, uint32_t lb, uint32_t runner, uint32_t frames, bool to);
 void net_make_void(struct net *net, uint32_t lb, uint32_t runner);
@@ -208,7 +209,7 @@ struct ask_net *ask_net_create(struct world *w); /* NULL ok */
 void ask_net_destroy(struct ask_net *net);
 void ask_net_lose_npm(struct rpc *rpc);           /* its process is gone */
 void ask_net_lose_runner(struct runner_node *r);
-void ask_net_part(struct world *w, uint32_t runner, bool to, bool from, int64_t until_ns);
+void ask_net_part(struct world *w, uint32_t runner, enum net_way way, int64_t until_ns);
 void ask_net_slow(struct world *w, uint32_t runner, int64_t more_ns, int64_t until_ns);
 /* The next connection breaks behind so many bytes that go there, or come back. */
 void ask_net_break(struct world *w, uint32_t runner, bool back, bool is_void, uint32_t bytes);
