@@ -78,7 +78,7 @@ struct config_private {
     const char *port; /* FN_PORT, checked */
     const char *grpc_port;
     const char *placer;       /* FN_PLACER: name of the plugin */
-    const char *npm;          /* FN_NPM_ADDRESS */
+    const char *npm;          /* VARIABLE_IS_MANAGER */
     bool node_unknown; /* what `node` says was refused: nothing that depends on it is judged */
 };
 
@@ -97,8 +97,11 @@ enum config_form {
     FORM_NONE     /* accepted without effect */
 };
 
-#define VARIABLE_MAY_BE_FILE (1u << 0) /* <NAME>_FILE names a file with the value */
-#define VARIABLE_NUMBER      (1u << 1) /* of such a file white space is cut */
+#define VARIABLE_MAY_BE_FILE  (1u << 0) /* <NAME>_FILE names a file with the value */
+#define VARIABLE_IS_TRIMMED   (1u << 1) /* of such a file white space is cut */
+#define VARIABLE_0_IS_DEFAULT (1u << 2) /* to Go Fn; here 0 is no value of the option */
+#define VARIABLE_IS_MANAGER   (1u << 3) /* the pool is the manager's whose address it is */
+#define VARIABLE_ALSO_LB      (1u << 4) /* the limit holds at both ends: lb.response_max, too */
 
 struct config_variable {
     const char *name;

@@ -14,7 +14,7 @@
 #define FILE_BYTES_MAX 65536
 
 #define TEXT   VARIABLE_MAY_BE_FILE
-#define NUMBER (VARIABLE_MAY_BE_FILE | VARIABLE_NUMBER)
+#define NUMBER (VARIABLE_MAY_BE_FILE | VARIABLE_IS_TRIMMED)
 #define LINE   NUMBER /* a file of it ends with a newline that is no part */
 #define NONE(name_, why)                                                                           \
     {                                                                                              \
@@ -31,10 +31,12 @@ const struct config_variable config_variables[] = {
     { "FND_TRACES_HEADERS", SECTION_TRACES, "headers", FORM_AS_IS, LINE, NULL },
     { "FN_RUNNER_API_URL", SECTION_LB, "api_url", FORM_AS_IS, TEXT, NULL },
     { "FN_RUNNER_ADDRESSES", SECTION_POOL, "runners", FORM_AS_IS, TEXT, NULL },
-    { "FN_NPM_ADDRESS", SECTION_POOL, "address", FORM_AS_IS, TEXT, NULL },
+    { "FN_NPM_ADDRESS", SECTION_POOL, "address", FORM_AS_IS, TEXT | VARIABLE_IS_MANAGER,
+      NULL },
     { "FN_PLACER", SECTION_PLACER, "use", FORM_AS_IS, TEXT, NULL },
     { "FN_MAX_REQUEST_SIZE", SECTION_HTTP, "body_max", FORM_AS_IS, NUMBER, NULL },
-    { "FN_MAX_REQUEST_HEADER_SIZE", SECTION_HTTP, "header_max", FORM_AS_IS, NUMBER, NULL },
+    { "FN_MAX_REQUEST_HEADER_SIZE", SECTION_HTTP, "header_max", FORM_AS_IS,
+      NUMBER | VARIABLE_0_IS_DEFAULT, NULL },
     { "FN_REQUEST_BODY_READ_TIMEOUT", SECTION_HTTP, "body_timeout", FORM_SECONDS, 0, NULL },
     { "FN_REQUEST_HEADER_READ_TIMEOUT", SECTION_HTTP, "header_timeout", FORM_SECONDS, 0, NULL },
     { "FN_RESPONSE_WRITE_TIMEOUT", SECTION_HTTP, "write_stall", FORM_SECONDS, 0, NULL },
@@ -55,8 +57,10 @@ const struct config_variable config_variables[] = {
     { "FN_FREEZE_IDLE_MSECS", SECTION_RUNNER, "freeze_idle", FORM_MSECS, 0, NULL },
     { "FN_HOT_PULL_TIMEOUT_MSECS", SECTION_RUNNER, "pull_timeout", FORM_MSECS, 0, NULL },
     { "FN_HOT_START_TIMEOUT_MSECS", SECTION_RUNNER, "start_timeout", FORM_MSECS, 0, NULL },
-    { "FN_MAX_RESPONSE_SIZE", SECTION_RUNNER, "max_response_size", FORM_AS_IS, 0, NULL },
-    { "FN_MAX_HDR_RESPONSE_SIZE", SECTION_RUNNER, "max_response_header_size", FORM_AS_IS, 0, NULL },
+    { "FN_MAX_RESPONSE_SIZE", SECTION_RUNNER, "max_response_size", FORM_AS_IS,
+      VARIABLE_ALSO_LB, NULL },
+    { "FN_MAX_HDR_RESPONSE_SIZE", SECTION_RUNNER, "max_response_header_size", FORM_AS_IS,
+      VARIABLE_0_IS_DEFAULT, NULL },
     { "FN_MAX_LOG_SIZE_BYTES", SECTION_RUNNER, "log_ring", FORM_AS_IS, 0, NULL },
     { "FN_MAX_TOTAL_CPU_MCPUS", SECTION_RUNNER, "cpu_total", FORM_AS_IS, 0, NULL },
     { "FN_MAX_TOTAL_MEMORY_BYTES", SECTION_RUNNER, "memory_total", FORM_AS_IS, 0, NULL },
@@ -228,14 +232,12 @@ static void add_override(struct config *c, const struct config_variable *v, cons
     }
 }
 
-/* Go's defaults of 0 for "the default" that are no value of the option here. */
 static bool says_nothing(const struct config_variable *v, const char *text)
 {
     if (text[0] == '\0') {
         return v->form != FORM_BOOL && v->form != FORM_NOT && v->form != FORM_PORT;
     }
-    return strcmp(text, "0") == 0 && (strcmp(v->name, "FN_MAX_HDR_RESPONSE_SIZE") == 0 ||
-                                      strcmp(v->name, "FN_MAX_REQUEST_HEADER_SIZE") == 0);
+    return (v->flags & VARIABLE_0_IS_DEFAULT) && strcmp(text, "0") == 0;
 }
 
 static void env_take(struct config *c, const struct config_variable *v, const char *name,
@@ -263,12 +265,12 @@ static void env_take(struct config *c, const struct config_variable *v, const ch
     } else if (v->section == SECTION_PLACER) {
         priv->placer = text;
     } else {
-        if (v->section == SECTION_POOL && strcmp(v->key, "address") == 0) {
+        if (v->flags & VARIABLE_IS_MANAGER) {
             priv->npm = text;
         }
         add_override(c, v, name, text);
-        if (strcmp(v->name, "FN_MAX_RESPONSE_SIZE") == 0 && conf_parse_bytes(text, &n) == 0) {
-            /* The same limit holds at both ends; one sentence is enough. */
+        if ((v->flags & VARIABLE_ALSO_LB) && conf_parse_bytes(text, &n) == 0) {
+            /* One sentence is enough of what is no size. */
             add_override(c,
                          &(struct config_variable){ .section = SECTION_LB, .key = "response_max" },
                          name, text);
@@ -354,7 +356,7 @@ static void take_file_variant(struct config *c, const char *name, const char *pa
     if (value_of(environ_, v->name)) {
         return; /* the variable itself wins */
     }
-    text = read_value_file(c, name, path, v->flags & VARIABLE_NUMBER, p);
+    text = read_value_file(c, name, path, v->flags & VARIABLE_IS_TRIMMED, p);
     if (text) {
         env_take(c, v, name, text, p);
     }

@@ -683,6 +683,7 @@ START_TEST(test_variables_alone_make_a_runner)
                           "FN_IMAGE_ENABLE_VOLUME=False",
                           "FN_MAX_RESPONSE_SIZE=1000",
                           "FN_MAX_HDR_RESPONSE_SIZE=0",
+                          "FN_MAX_REQUEST_HEADER_SIZE=0",
                           "FN_MAX_LOG_SIZE_BYTES=",
                           "FN_IOFS_PATH=/io",
                           "FN_DOCKER_NETWORKS=n1 n2",
