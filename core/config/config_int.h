@@ -94,6 +94,8 @@ enum config_form {
     FORM_NOT,     /* the same, inverted */
     FORM_SAID,    /* any text = true, as Docker's programs have it */
     FORM_PORT,    /* 1..65535 */
+    FORM_SIZE,    /* bytes; negative = no limit, which is 0 here */
+    FORM_LEVEL,   /* in any case; "warning" is "warn", too */
     FORM_NONE     /* accepted without effect */
 };
 

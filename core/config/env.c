@@ -34,7 +34,7 @@ const struct config_variable config_variables[] = {
     { "FN_NPM_ADDRESS", SECTION_POOL, "address", FORM_AS_IS, TEXT | VARIABLE_IS_MANAGER,
       NULL },
     { "FN_PLACER", SECTION_PLACER, "use", FORM_AS_IS, TEXT, NULL },
-    { "FN_MAX_REQUEST_SIZE", SECTION_HTTP, "body_max", FORM_AS_IS, NUMBER, NULL },
+    { "FN_MAX_REQUEST_SIZE", SECTION_HTTP, "body_max", FORM_SIZE, NUMBER, NULL },
     { "FN_MAX_REQUEST_HEADER_SIZE", SECTION_HTTP, "header_max", FORM_AS_IS,
       NUMBER | VARIABLE_0_IS_DEFAULT, NULL },
     { "FN_REQUEST_BODY_READ_TIMEOUT", SECTION_HTTP, "body_timeout", FORM_SECONDS, 0, NULL },
@@ -44,7 +44,7 @@ const struct config_variable config_variables[] = {
     { "FN_API_CORS_ORIGINS", SECTION_HTTP, "cors_origins", FORM_AS_IS, TEXT, NULL },
     { "FN_API_CORS_HEADERS", SECTION_HTTP, "cors_headers", FORM_AS_IS, TEXT, NULL },
     { "FN_LOG_FORMAT", SECTION_LOG, "format", FORM_AS_IS, TEXT, NULL },
-    { "FN_LOG_LEVEL", SECTION_LOG, "level", FORM_AS_IS, TEXT, NULL },
+    { "FN_LOG_LEVEL", SECTION_LOG, "level", FORM_LEVEL, TEXT, NULL },
     { "FN_LOG_DEST", SECTION_LOG, "dest", FORM_AS_IS, TEXT, NULL },
     { "FN_LOG_PREFIX", SECTION_LOG, "prefix", FORM_AS_IS, TEXT, NULL },
     { "FN_RID_HEADER", SECTION_LB, "rid_header", FORM_AS_IS, TEXT, NULL },
@@ -61,7 +61,8 @@ const struct config_variable config_variables[] = {
       VARIABLE_ALSO_LB, NULL },
     { "FN_MAX_HDR_RESPONSE_SIZE", SECTION_RUNNER, "max_response_header_size", FORM_AS_IS,
       VARIABLE_0_IS_DEFAULT, NULL },
-    { "FN_MAX_LOG_SIZE_BYTES", SECTION_RUNNER, "log_ring", FORM_AS_IS, 0, NULL },
+    { "FN_MAX_LOG_SIZE_BYTES", SECTION_RUNNER, "log_ring", FORM_AS_IS, VARIABLE_0_IS_DEFAULT,
+      NULL },
     { "FN_MAX_TOTAL_CPU_MCPUS", SECTION_RUNNER, "cpu_total", FORM_AS_IS, 0, NULL },
     { "FN_MAX_TOTAL_MEMORY_BYTES", SECTION_RUNNER, "memory_total", FORM_AS_IS, 0, NULL },
     { "FN_MAX_FS_SIZE_MB", SECTION_RUNNER, "fs_size_max", FORM_MB, 0, NULL },
@@ -180,6 +181,16 @@ static const char *form_seconds(struct config *c, const char *name, const char *
     return NULL;
 }
 
+static const char *form_level(struct config *c, const char *text)
+{
+    char *level = arena_strdup(&c->priv->arena, text);
+
+    for (char *p = level; p && *p; p++) {
+        *p = (char)tolower((unsigned char)*p);
+    }
+    return level && strcmp(level, "warning") == 0 ? "warn" : level;
+}
+
 /* The text of the option, or NULL after a refusal or when the variable says nothing. */
 static const char *form_text(struct config *c, const struct config_variable *v, const char *name,
                              const char *text, struct conf_problems *p)
@@ -213,6 +224,10 @@ static const char *form_text(struct config *c, const struct config_variable *v, 
             return NULL;
         }
         return text;
+    case FORM_SIZE:
+        return conf_parse_int(text, &n) == 0 && n < 0 ? "0" : text;
+    case FORM_LEVEL:
+        return form_level(c, text);
     default:
         return text;
     }

@@ -7,6 +7,7 @@
 #include <http/fnsock.h>
 #include <http/server.h>
 #include <lb/lb.h>
+#include <loop/log_dest.h>
 #include <rpc/rpc.h>
 #include <runner/account.h>
 #include <runner/runner.h>
@@ -684,7 +685,9 @@ START_TEST(test_variables_alone_make_a_runner)
                           "FN_MAX_RESPONSE_SIZE=1000",
                           "FN_MAX_HDR_RESPONSE_SIZE=0",
                           "FN_MAX_REQUEST_HEADER_SIZE=0",
-                          "FN_MAX_LOG_SIZE_BYTES=",
+                          "FN_MAX_LOG_SIZE_BYTES=0",
+                          "FN_MAX_REQUEST_SIZE=-1",
+                          "FN_LOG_LEVEL=Warning",
                           "FN_IOFS_PATH=/io",
                           "FN_DOCKER_NETWORKS=n1 n2",
                           "DOCKER_HOST=tcp://d",
@@ -710,6 +713,8 @@ START_TEST(test_variables_alone_make_a_runner)
     ck_assert_int_eq(r->answer_bytes_max, 1000);
     ck_assert_int_eq(config->fnsock->limits.answer_header_bytes_max, 65536);
     ck_assert_int_eq(r->log_ring_bytes, 65536);
+    ck_assert_str_eq(config->log->level, "warn");
+    ck_assert_uint_eq(config->http_limits->body_bytes_max, 0);
     ck_assert_str_eq(config->fnsock->iofs_path, "/io");
     ck_assert_uint_eq(config->drivers.n, 1);
     ck_assert_str_eq(config->drivers.items[0].use, "docker");
