@@ -19,7 +19,7 @@
  *
  * When the caller goes away, a call that has not been dispatched is forgotten; one whose whole
  * request was handed over runs to its end with its answer thrown away. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <assert.h>
 #include <fnmatch.h>

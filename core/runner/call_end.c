@@ -1,5 +1,5 @@
 /* How calls end: what the caller is told, what is counted, what becomes of the container. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <assert.h>
 #include <model/time_text.h>

@@ -26,7 +26,7 @@
  * when it returns. Its charge is given back before it counts as gone. One lazy timer per
  * container: moving its due time later costs nothing, so that a busy container touches the timer
  * heap once per freeze_idle_ns at most. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <assert.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * A report names its container by handle; one that is gone, or of an earlier runner, is ignored.
  * Whatever changes the runner does so in a task: a driver that reports from the loop may have been
  * called in the midst of a step of the runner. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Endpoints: what comes in through the servers that lead to this runner, and whose it is. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 static int open_logs(struct runner *r, struct engage_logs *logs, struct fn_error *reterr)
 {

@@ -19,7 +19,7 @@
  *
  * An operation that a driver does not give back after its deadline is told once, by its method; the
  * container is given up, and its place stays taken. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <assert.h>
 #include <stdio.h>

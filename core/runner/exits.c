@@ -1,5 +1,5 @@
 /* Exits: what the end of a container says, in words and about its function. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <signal.h>
 #include <stdio.h>

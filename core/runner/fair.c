@@ -13,7 +13,7 @@
  * afterwards. Only who has none also gets what nobody has too much of, after the same time: then
  * they take turns. Claims are a bounded number, and end FAIR_CLAIM_NS after the last call that
  * asked. What frees room otherwise, such as a crash, is promised in the same way. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdlib.h>
 #include <string.h>

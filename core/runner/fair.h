@@ -1,4 +1,4 @@
-/* Private to core/runner: whose turn it is on a runner that is full (fair.c). See internal.h. */
+/* Private to core/runner: whose turn it is on a runner that is full (fair.c). See runner_int.h. */
 #ifndef RUNNER_FAIR_H
 #define RUNNER_FAIR_H
 

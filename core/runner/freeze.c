@@ -7,7 +7,7 @@
  * time is waited, and only a container that they have left alone is frozen. With
  * runner.freeze_when: busy none is frozen while the processors have time to spare; frozen ones free
  * no memory. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <string.h>
 

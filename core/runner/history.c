@@ -12,7 +12,7 @@
  *   to WAITING            queue(): behind the others in h->waiting
  *   WAITING to ASKED      serve_next(): it is h->now until the plugin has answered
  *   ASKED to QUIET, IDLE  take() */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <string.h>
 

@@ -20,7 +20,7 @@
  *
  * A preparation holds the container whose task it uses: that container cannot be freed before
  * done(), even when nobody waits any more. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Most calls have the identity of one that came before. To compare it takes a tenth of the time of
  * the hash, so the last one of each place in a small table is kept with its key; an identity that
  * is not there, or too large to be kept, is hashed. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <base/hash.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The calls and containers of a runner, for people who look. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 void runner_walk_calls(struct runner *r, struct walk *w)
 {

@@ -8,7 +8,7 @@
  *      └────── not follow ──▶ over
  *
  * Keys of a reader: docs/logs.md. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * A call holds its model, which is its peer's to choose, until a container has it, and its body
  * until a function has it. An app holds its share (base/share.h) of runner.call_memory, so that one
  * whose image hangs leaves room for the calls of others. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <base/share.h>
 

@@ -1,6 +1,6 @@
 /* Metrics of the runner: Go Fn's names, and twins with the right type or unit where Go Fn's
  * name promises what its value is not. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <base/hash.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * the node's, which has them in use until the plugin has said what it makes of the others: all keys
  * are taken or none. One question of each kind at a time, and one of them on a lane: an
  * instance has one call at a time. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <fnmatch.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What functions print: cut into lines, which go to the container's ring and to the node's log. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <string.h>
 

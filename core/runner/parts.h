@@ -1,4 +1,4 @@
-/* Private to core/runner: the parts that containers and queues are made with. See internal.h. */
+/* Private to core/runner: the parts that containers and queues are made with. See runner_int.h. */
 #ifndef RUNNER_PARTS_H
 #define RUNNER_PARTS_H
 

@@ -1,5 +1,5 @@
 /* Phases of a start: how long each took, and how much of it a call has waited for. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 const char *const phase_names[PHASES_N] = { "pull", "prepare", "create", "init" };
 

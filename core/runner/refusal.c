@@ -1,5 +1,5 @@
 /* Refusals: what the caller of a call that was not taken is told of this runner. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #define SOON_NS  (100 * ENV_MS) /* room comes free with the end of any run */
 #define LATER_NS (1 * ENV_S)    /* a start or a pull that failed, or goes on */

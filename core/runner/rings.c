@@ -5,7 +5,7 @@
  * how many he has missed. The ring of a container that has gone is kept for a while, all of those
  * together within runner.log_kept; the oldest goes first, of the app that keeps more than half of
  * it, if there is one. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdlib.h>
 #include <string.h>

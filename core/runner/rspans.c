@@ -7,7 +7,7 @@
  *     function                        in its container; again where that was lost untouched
  *
  * The function's headers name the span `function` as their parent. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The runner: wiring of its parts, start, drain, end. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <assert.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * A fingerprint cannot weaken at-most-once: equal ids have equal fingerprints, so a replay is
  * always found. Two different ids with one fingerprint refuse a call that nobody has seen (409, not
  * executed), one in about 10^14 calls when 100 000 are kept; the key is random and stays inside. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * has not begun with the engine ends when nobody waits for it. A function with short calls gets
  * as many containers as serve them soon, not one for each call (enough(), more_help(),
  * give_up_surplus()). */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <assert.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  *
  * The operator's plugin is asked first, and its failure is the status. Without both, and where no
  * container can be started, the answer is what the runner knows. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdio.h>
 #include <string.h>

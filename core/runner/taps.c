@@ -4,7 +4,7 @@
  * its taps among the ready ones of their readers, and these are emptied in turn, so that a function
  * that prints much keeps nobody's lines back. Nothing is copied or kept for a slow reader: lines
  * that their ring has dropped meanwhile are counted, and the reader is told where they were. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Tasks: what a driver is told of a container. One part comes from the call that it is started for,
  * or from an earlier one of its function (struct mould), the other from the runner. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <conf/conf.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Once a second a worker asks the driver for a batch of those that run; when there are more than a
  * batch, they take turns. What is frozen uses nothing: its last sample counts again, and the driver
  * is not asked. Calls never wait for it, and an engine that is down is left alone. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdlib.h>
 

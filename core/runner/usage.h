@@ -1,4 +1,4 @@
-/* Private to core/runner: samples of what containers use (usage.c). See internal.h. */
+/* Private to core/runner: samples of what containers use (usage.c). See runner_int.h. */
 #ifndef RUNNER_USAGE_H
 #define RUNNER_USAGE_H
 

@@ -14,7 +14,7 @@
  * they take free memory only, and no more than their share of it; they start while no call's
  * container does, WARM_STARTS_MAX at a time, on lane threads and through a gate of their own. What
  * failed to start is tried again after a while that doubles. */
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Private to core/runner: containers that are kept ready for calls to come (warm.c, warm_rule.c),
- * and what containers are made from (task.c). See internal.h. */
+ * and what containers are made from (task.c). See runner_int.h. */
 #ifndef RUNNER_WARM_H
 #define RUNNER_WARM_H
 

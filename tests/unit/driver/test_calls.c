@@ -6,7 +6,7 @@
 #include "rules.h"
 
 #include <base/buf.h>
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 #define RANDOM_CALLS RANDOM_ROUNDS(1000000) /* FND_CALLS_N: more */
 #define TEXT_MAX     (64u << 10)

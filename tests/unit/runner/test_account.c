@@ -2,7 +2,7 @@
 #include "suites.h"
 
 #include <malloc.h>
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include <base/log.h>
 #include <fcntl.h>
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 #include <stdlib.h>
 #include <time.h>
 

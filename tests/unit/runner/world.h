@@ -7,7 +7,7 @@
 
 #include "../lib/fake_env.h"
 
-#include <runner/internal.h>
+#include <runner/runner_int.h>
 
 struct plugin {
     const char *name;
