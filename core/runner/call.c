@@ -595,7 +595,8 @@ static void start_run(struct rcall *rc)
         rcall_nack(rc, ENGAGE_REASON_MEMORY, "out of memory");
         return;
     }
-    rc->ended = rc->waits_exit = rc->exit_seen = rc->paused = false; /* of an exchange before */
+    rc->ended = rc->paused = false; /* of an exchange before */
+    rc->awaits = RUN_AWAITS_NOTHING;
     rc->eof_sent = false;
     rc->fn_full = false;
     send_body(rc, rc->body.data, rc->body.len);

@@ -440,7 +440,7 @@ static bool may_be_exit(enum fnsock_end end)
 
 static void await_exit(struct rcall *rc)
 {
-    rc->waits_exit = true; /* the reason may be on its way */
+    rc->awaits = RUN_AWAITS_EXIT;
     container_arm(rc->c, env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns);
 }
 
@@ -463,7 +463,7 @@ static void run_again(struct rcall *rc)
     if (vain && container_ended_by_itself(c)) {
         conclude_failed(rc, 502, true, "error receiving function response: %s",
                         container_exit_text(c, text, sizeof(text)));
-    } else if (vain && !c->exited && !rc->waits_exit && rc->ended) {
+    } else if (vain && !c->exited && rc->awaits == RUN_AWAITS_NOTHING) {
         await_exit(rc);
     } else {
         rcall_unrun(rc, false);
@@ -494,7 +494,7 @@ void rcall_ended(struct rcall *rc)
                   "no descriptor or memory for a connection to the function");
     } else if (is_untouched(rc)) {
         run_again(rc);
-    } else if (may_be_exit(rc->end.end) && !rc->c->exited && !rc->waits_exit) {
+    } else if (may_be_exit(rc->end.end) && !rc->c->exited) {
         await_exit(rc);
     } else {
         conclude_broken(rc);
@@ -506,6 +506,7 @@ static void await_answer(struct rcall *rc)
 {
     int64_t by = env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns;
 
+    rc->awaits = RUN_AWAITS_ANSWER;
     rc->moved = false;
     container_arm(rc->c, by < rc->deadline_ns ? by : rc->deadline_ns);
 }
@@ -514,7 +515,17 @@ static void await_answer(struct rcall *rc)
  * it does to the node's disk goes on with that meanwhile. */
 static bool is_answer_on_its_way(const struct rcall *rc)
 {
-    return rc->exit_seen && !rc->c->outgrown && (rc->paused || rc->moved);
+    return !rc->c->outgrown && (rc->paused || rc->moved);
+}
+
+/* Its connection ended, and what there is to know about its container is known. */
+static void end_without_answer(struct rcall *rc)
+{
+    if (is_untouched(rc)) {
+        run_again(rc);
+    } else {
+        conclude_broken(rc);
+    }
 }
 
 void rcall_container_exited(struct rcall *rc)
@@ -522,13 +533,31 @@ void rcall_container_exited(struct rcall *rc)
     if (rc->state == RC_ENDING) {
         return;
     }
-    if (rc->waits_exit && is_untouched(rc)) {
-        run_again(rc);
-    } else if (rc->waits_exit) {
-        conclude_broken(rc);
+    if (rc->awaits == RUN_AWAITS_EXIT) {
+        end_without_answer(rc);
     } else {
-        rc->exit_seen = true;
         await_answer(rc);
+    }
+}
+
+static void time_out(struct rcall *rc)
+{
+    rc->tainted = true;
+    conclude_failed(rc, 504, true, "Timed out");
+}
+
+/* Its container exited a while ago, or its time is over. */
+static void answer_overdue(struct rcall *rc)
+{
+    if (is_unsent(rc)) {
+        run_again(rc);
+    } else if (!is_answer_on_its_way(rc)) {
+        rc->end.end = FNSOCK_CLOSED_EARLY;
+        conclude_broken(rc);
+    } else if (env_now_ns(rc->r->env) < rc->deadline_ns) {
+        await_answer(rc);
+    } else {
+        time_out(rc);
     }
 }
 
@@ -537,25 +566,21 @@ void rcall_deadline(struct rcall *rc)
     if (rc->state == RC_ENDING) {
         return;
     }
-    if ((is_unsent(rc) && rc->exit_seen) || (rc->waits_exit && is_untouched(rc))) {
-        run_again(rc);
-        return;
+    switch (rc->awaits) {
+    case RUN_AWAITS_NOTHING:
+        if (is_unsent(rc)) {
+            hand_back(rc, ENGAGE_REASON_START, "no connection to the function in time");
+        } else {
+            time_out(rc);
+        }
+        break;
+    case RUN_AWAITS_EXIT:
+        end_without_answer(rc);
+        break;
+    case RUN_AWAITS_ANSWER:
+        answer_overdue(rc);
+        break;
     }
-    if (is_unsent(rc)) {
-        hand_back(rc, ENGAGE_REASON_START, "no connection to the function in time");
-        return;
-    }
-    if (is_answer_on_its_way(rc) && env_now_ns(rc->r->env) < rc->deadline_ns) {
-        await_answer(rc);
-        return;
-    }
-    if (rc->waits_exit || (rc->exit_seen && !is_answer_on_its_way(rc))) {
-        rc->end.end = rc->waits_exit ? rc->end.end : FNSOCK_CLOSED_EARLY;
-        conclude_broken(rc);
-        return;
-    }
-    rc->tainted = true;
-    conclude_failed(rc, 504, true, "Timed out");
 }
 
 /* Out of where it is before a run. */

@@ -27,6 +27,13 @@ enum rcall_state {
     RC_STATES_N
 };
 
+/* What a run still awaits that lost its connection, or its container, but not both. */
+enum run_awaits {
+    RUN_AWAITS_NOTHING,
+    RUN_AWAITS_EXIT,   /* the connection ended; the container's exit may say why */
+    RUN_AWAITS_ANSWER, /* the container exited; the answer may still be in the socket */
+};
+
 struct rcall {
     TAILQ_ENTRY(rcall) link; /* r->awaiting (RC_BODY) or q->waiters (RC_WAIT) */
     TAILQ_ENTRY(rcall) all;  /* r->calls */
@@ -61,8 +68,7 @@ struct rcall {
     bool own;             /* this runner's, not a peer's: counted nowhere */
     bool no_network;      /* of the container that is started for it */
     bool ended;           /* on_end came */
-    bool waits_exit;      /* the connection ended; the container's exit may say why */
-    bool exit_seen;       /* the container exited; the answer may still be in the socket */
+    enum run_awaits awaits;
     uint32_t attempts;
     uint32_t listeners_passed;
     int fn_status;
