@@ -141,46 +141,68 @@ static int64_t wall_of(const struct rcall *rc, int64_t ns)
     return rc->call.created_wall_ns + (ns - rc->created_ns);
 }
 
+/* What became of it. */
+static void fill_verdict(const struct rcall *rc, int http, const char *text,
+                         struct engage_finished *f)
+{
+    f->success = http == 0;
+    if (http) {
+        f->error_code = http;
+        f->error_text = text;
+        f->error_user = rc->end_user && rc->outcome != OUTCOME_NOT_EXECUTED; /* who blames the
+                                                    function says that it ran */
+    }
+    if (http == 503) {
+        f->details = rc->why; /* the reason of a refusal; peers log it */
+        f->refusal = rc->refusal;
+    }
+    if (rc->call.created_wall_ns) {
+        f->details = f->details ? f->details : rc->call.id;
+        f->image = rc->call.image;
+    }
+}
+
+struct times_text {
+    char created[TIME_TEXT_MAX], started[TIME_TEXT_MAX], completed[TIME_TEXT_MAX];
+};
+
+/* f borrows texts. */
+static void fill_times(const struct rcall *rc, int http, struct times_text *texts,
+                       struct engage_finished *f)
+{
+    f->image_pull_wait_ns = rc->phase_ns[PHASE_PULL];
+    f->ctr_prep_ns = rc->phase_ns[PHASE_PREPARE];
+    f->ctr_create_ns = rc->phase_ns[PHASE_CREATE];
+    f->init_start_ns = rc->phase_ns[PHASE_INIT];
+    if (!rc->call.created_wall_ns) {
+        return;
+    }
+    time_print_ms(rc->call.created_wall_ns, texts->created);
+    f->created_at = texts->created;
+    if (rc->started_ns && http != 503) {
+        time_print_ms(wall_of(rc, rc->started_ns), texts->started);
+        time_print_ms(wall_of(rc, rc->ended_ns), texts->completed);
+        f->started_at = texts->started;
+        f->completed_at = texts->completed;
+        f->scheduler_ns = rc->started_ns - rc->created_ns;
+        f->execution_ns = rc->ended_ns - rc->started_ns;
+    }
+}
+
 /* Tells the caller, if there is one, and counts: exactly once per call. http 0 = success. */
 static void rcall_tell(struct rcall *rc, int http, const char *text)
 {
-    struct engage_finished f = { .success = http == 0 };
-    char created[TIME_TEXT_MAX], started[TIME_TEXT_MAX], completed[TIME_TEXT_MAX];
+    struct engage_finished f = { 0 };
+    struct times_text texts;
     struct engage_session *s = rc->session;
 
     assert(!(http == 503 && (rc->bytes_to_function > 0 || rc->start_sent)));
     rc->ended_ns = env_now_ns(rc->r->env);
-    if (http) {
-        f.error_code = http;
-        f.error_text = text;
-        f.error_user = rc->end_user && rc->outcome != OUTCOME_NOT_EXECUTED; /* who blames the
-                                                    function says that it ran */
-    }
     if (s) {
         count_outcome(rc, http);
     }
-    if (http == 503) {
-        f.details = rc->why; /* the reason of a refusal; peers log it */
-        f.refusal = rc->refusal;
-    }
-    if (rc->call.created_wall_ns) {
-        f.details = f.details ? f.details : rc->call.id;
-        f.image = rc->call.image;
-        time_print_ms(rc->call.created_wall_ns, created);
-        f.created_at = created;
-    }
-    if (rc->call.created_wall_ns && rc->started_ns && http != 503) {
-        time_print_ms(wall_of(rc, rc->started_ns), started);
-        time_print_ms(wall_of(rc, rc->ended_ns), completed);
-        f.started_at = started;
-        f.completed_at = completed;
-        f.scheduler_ns = rc->started_ns - rc->created_ns;
-        f.execution_ns = rc->ended_ns - rc->started_ns;
-    }
-    f.image_pull_wait_ns = rc->phase_ns[PHASE_PULL];
-    f.ctr_prep_ns = rc->phase_ns[PHASE_PREPARE];
-    f.ctr_create_ns = rc->phase_ns[PHASE_CREATE];
-    f.init_start_ns = rc->phase_ns[PHASE_INIT];
+    fill_verdict(rc, http, text, &f);
+    fill_times(rc, http, &texts, &f);
     rspans_told(rc, http, text);
     if (http && !rc->own) {
         log_failure(rc, http, text);
