@@ -166,6 +166,12 @@ struct times_text {
     char created[TIME_TEXT_MAX], started[TIME_TEXT_MAX], completed[TIME_TEXT_MAX];
 };
 
+/* Load balancers take 0 for "did not start"; a turn of the loop is one moment to its clock. */
+static int64_t span_ns(int64_t from_ns, int64_t to_ns)
+{
+    return to_ns > from_ns ? to_ns - from_ns : 1;
+}
+
 /* f borrows texts. */
 static void fill_times(const struct rcall *rc, int http, struct times_text *texts,
                        struct engage_finished *f)
@@ -184,8 +190,8 @@ static void fill_times(const struct rcall *rc, int http, struct times_text *text
         time_print_ms(wall_of(rc, rc->ended_ns), texts->completed);
         f->started_at = texts->started;
         f->completed_at = texts->completed;
-        f->scheduler_ns = rc->started_ns - rc->created_ns;
-        f->execution_ns = rc->ended_ns - rc->started_ns;
+        f->scheduler_ns = span_ns(rc->created_ns, rc->started_ns);
+        f->execution_ns = span_ns(rc->started_ns, rc->ended_ns);
     }
 }
 

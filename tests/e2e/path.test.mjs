@@ -112,6 +112,7 @@ describe('lb and runner', () => {
     const before = { lb: await lb.metrics(), runner: await runner.metrics() }
     assert.equal((await invoke(lb, fnId('sleeper'), '200')).status, 200)
     assert.equal((await request(lb.url('/t/demo/hello'))).status, 200)
+    for (let i = 0; i < 5; i++) assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
     const families = [
       [lb, 'counter', ['fn_api_request_count', 'fn_api_response_count', 'fn_calls', 'fn_completed', 'fn_canceled', 'fn_timeouts', 'fn_errors',
         'fn_server_busy', 'fn_lb_placer_rp_error_count', 'fn_lb_placer_client_timeout_count', 'fn_lb_placer_rp_empty_count', 'fn_lb_placer_client_cancelled_count',
@@ -137,6 +138,7 @@ describe('lb and runner', () => {
     took(grown('runner', 'fn_container_busy_duration_seconds_sum'), 1) // milliseconds, whatever its name says
     took(grown('runner', 'fn_runner_container_busy_seconds_sum'), 0.001)
     assert.ok(grown('lb', 'fn_lb_call_latency_sum') < 200, 'without the execution')
+    for (const name of ['sched', 'exec']) assert.equal(grown('lb', `fn_lb_runner_${name}_latency_count`), 7, `${name}, also of hot calls`)
     assert.ok(sum(after.runner, 'fn_util_mem_avail') > 1 << 20, 'bytes')
     assert.ok(Math.abs(sum(after.lb, 'fn_process_resident_memory_bytes') / 1024 - lb.rssKiB()) < 4096, 'bytes')
     assert.ok(Math.abs(sum(after.lb, 'fn_process_start_time_seconds') - Date.now() / 1000) < 600, 'seconds')
