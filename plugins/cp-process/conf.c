@@ -61,10 +61,10 @@ int conf_check(const struct conf *c, struct fn_error *reterr)
 {
     struct stat st;
 
-    if (c->state[0] != '/') {
+    if (c->state && c->state[0] != '/') {
         return refuse(reterr, "state", c->state, "; expected an absolute path");
     }
-    if (stat(c->state, &st) == 0 && !S_ISDIR(st.st_mode)) {
+    if (c->state && stat(c->state, &st) == 0 && !S_ISDIR(st.st_mode)) {
         return refuse(reterr, "state", c->state, "; expected a folder");
     }
     return c->base ? check_base(c->base, reterr) : 0;

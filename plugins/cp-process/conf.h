@@ -5,9 +5,10 @@
 #include <fn/cplane.h>
 
 #define CONF_LABELS_BYTES (FN_LABELS_TEXT_MAX + 1)
+#define CONF_STATE_MAX    48
 
 struct conf {
-    const char *state;
+    const char *state; /* NULL: home_default() */
     const char *program;
     const char *base;
     int64_t capacity_mb;

@@ -3,6 +3,7 @@
  * on when the manager dies, and are found again. */
 #include "claims.h"
 #include "conf.h"
+#include "home.h"
 #include "lines.h"
 #include "script.h"
 #include "shipped.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ID_MAX 64
 #define RUNNERS_MAX 64 /* of one provision call */
@@ -24,6 +26,8 @@ struct cp {
     const struct fn_host *host;
     const struct fn_exec_if *exec;
     const struct conf *conf;
+    char state[CONF_STATE_MAX + 1]; /* conf's, or the default */
+    atomic_bool made; /* state, by us */
     struct claims claims; /* in state */
     char (*labels)[CONF_LABELS_BYTES]; /* conf->labels.n sets */
 };
@@ -34,6 +38,9 @@ static void destroy(void *inst)
 
     if (cp) {
         claims_finish(&cp->claims);
+        if (atomic_load(&cp->made)) {
+            rmdir(cp->state); /* if nobody used it */
+        }
         free(cp->labels);
         free(cp);
     }
@@ -58,7 +65,12 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     cp->host = host;
     cp->exec = host->get(host, "fn.exec", 1);
     cp->conf = c;
-    snprintf(path, sizeof(path), "%s/" CLAIMS_NAME, c->state);
+    if (c->state) {
+        snprintf(cp->state, sizeof(cp->state), "%s", c->state);
+    } else {
+        home_default(cp->state, sizeof(cp->state));
+    }
+    snprintf(path, sizeof(path), "%s/" CLAIMS_NAME, cp->state);
     r = claims_init(&cp->claims, path);
     r = r < 0 ? r : conf_labels(c, &cp->labels, reterr);
     if (r < 0) {
@@ -69,11 +81,11 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     return 0;
 }
 
-/* The group becomes a folder. */
-static int check_group(const char *group, struct fn_error *reterr)
+/* What each verb begins with. The group becomes a folder, in which nobody else may have a say. */
+static int enter(struct cp *cp, const char *group, struct fn_error *reterr)
 {
     if (group[0] && group[strspn(group, GROUP_BYTES)] == '\0') {
-        return 0;
+        return home_enter(cp->state, group, &cp->made, reterr);
     }
     if (reterr) {
         reterr->code = FN_E_INVALID;
@@ -114,7 +126,7 @@ static int run(struct cp *cp, struct fn_op *op, const char *const *words, uint32
 static int claim(void *inst, struct fn_op *op, const char *group, struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    int r = check_group(group, reterr);
+    int r = enter(cp, group, reterr);
 
     (void)op;
     return r < 0 ? r : claims_answer(&cp->claims, group, reterr);
@@ -124,10 +136,10 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
                 struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    const char *words[] = { "list", cp->conf->state, group };
+    const char *words[] = { "list", cp->state, group };
     struct fn_exec_result result;
     char *rest = NULL;
-    int r = check_group(group, reterr);
+    int r = enter(cp, group, reterr);
 
     if (r == 0 && claims_take(&cp->claims, group, NULL) < 0) {
         words[0] = "look"; /* the same, and what has ended is left to the manager that acts */
@@ -161,13 +173,13 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
     char ids[RUNNERS_MAX][WORD_MAX];
     char memory[24];
     const char *words[6 + RUNNERS_MAX] = { "provision",
-                                           cp->conf->state,
+                                           cp->state,
                                            group,
                                            cp->conf->program ? cp->conf->program : "",
                                            cp->conf->base ? cp->conf->base : "",
                                            memory };
     struct fn_exec_result result;
-    int r = check_group(group, reterr);
+    int r = enter(cp, group, reterr);
 
     r = r < 0 ? r : claims_take(&cp->claims, group, reterr);
     n = n < RUNNERS_MAX ? n : RUNNERS_MAX;
@@ -191,9 +203,9 @@ static int remove_machine(void *inst, struct fn_op *op, const char *group, const
                           struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    const char *const words[] = { "remove", cp->conf->state, group, machine_id };
+    const char *const words[] = { "remove", cp->state, group, machine_id };
     struct fn_exec_result result;
-    int r = check_group(group, reterr);
+    int r = enter(cp, group, reterr);
 
     if (r == 0 && (machine_id[0] != 'r' || machine_id[strspn(machine_id, GROUP_BYTES)] != '\0')) {
         return 0; /* none of ours: not there */
@@ -221,13 +233,15 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     {.key = "state",
-     .doc = "Directory in which each runner gets a directory for its fn.yaml, log and sockets. "
-            "Keep the path short: paths of unix sockets are limited to 107 bytes.",
-     .dflt = "/tmp/fnd-runners",
+     .doc = "Directory in which each runner gets a directory for its fn.yaml, log and sockets; the "
+            "manager's user alone may write there. Keep the path short: paths of unix sockets are "
+            "limited to 107 bytes. When absent: runners in /run/fnd (root), $XDG_RUNTIME_DIR/fnd "
+            "or /tmp/fnd-<uid>.",
      .min = 1,
-     .max = 48,
+     .max = CONF_STATE_MAX,
      .type = FN_OPT_STR,
-     .offset = offsetof(struct conf, state)},
+     .offset = offsetof(struct conf, state),
+     .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "program",
      .doc = "Path of the fnd program that runners run. When absent: the manager's own.",
      .min = 1,

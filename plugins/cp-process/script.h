@@ -8,6 +8,8 @@
  *
  * A runner that ended by itself is listed once more, as gone, with the last line that it wrote.
  *
+ * The plugin has asked whose the folders are (home.h); what is in them is asked here.
+ *
  * An id is made of the request that asked for it, so that a repeated request makes nothing
  * twice. */
 #ifndef CP_PROCESS_SCRIPT_H
@@ -16,7 +18,11 @@
 /* sh -c SCRIPT sh <verb> <state> <group> ... */
 #define SCRIPT                                                                                     \
     "set -u\n"                                                                                     \
-    "verb=$1 home=$2/$3\n"                                                                         \
+    "verb=$1 home=$2/$3 me=$(id -u)\n"                                                             \
+    /* A folder, no link to one, that nobody else can write to. */                                 \
+    "ours() { [ -n \"$(find \"$1\" -prune -type d -user \"$me\" ! -perm -020 ! -perm -002 \\\n"    \
+    "    2>/dev/null)\" ]; }\n"                                                                    \
+    "strange() { echo \"$1: expected a folder that nobody else can write to\" >&2; exit 1; }\n"    \
     /* A pid may be somebody else's by now: ours names the folder in its command line. */          \
     "alive() { [ -s \"$1/pid\" ] && pid=$(cat \"$1/pid\") &&\n"                                    \
     "    tr '\\0' '\\n' <\"/proc/$pid/cmdline\" 2>/dev/null | grep -qxF \"$1/fn.yaml\"; }\n"       \
@@ -25,6 +31,8 @@
     "list | look)\n"                                                                               \
     "    for d in \"$home\"/*/; do\n"                                                              \
     "        d=${d%/}\n"                                                                           \
+    /* The list is complete, or none. */                                                           \
+    "        ours \"$d\" || { [ -e \"$d\" ] || continue; strange \"$d\"; }\n"                      \
     /* Of a try that was cut short, unless it is under way. */                                     \
     "        if [ ! -e \"$d/fn.yaml\" ]; then\n"                                                   \
     "            [ \"$verb\" = look ] ||\n"                                                        \
@@ -60,13 +68,13 @@
     /* Of a manager whose file was replaced, by an upgrade: new runners are of the new one. */     \
     "    program=${program%' (deleted)'}\n"                                                        \
     "    shift 6\n"                                                                                \
-    "    mkdir -p \"$home\" || exit 1\n"                                                           \
-    "    [ -O \"${home%/*}\" ] || { echo \"${home%/*} belongs to another user\" >&2; exit 1; }\n"  \
+    "    mkdir -p -m 700 \"$home\" || exit 1\n"                                                    \
     "    for word; do\n"                                                                           \
     "        id=${word%% *} labels=${word#* } d=$home/${word%% *}\n"                               \
     /* A folder without fn.yaml is of a try that was cut short. */                                 \
     "        [ ! -e \"$d/fn.yaml\" ] || { echo \"started $id\"; continue; }\n"                     \
-    "        mkdir -p \"$d\" || exit 1\n"                                                          \
+    "        mkdir -p -m 700 \"$d\" || exit 1\n"                                                   \
+    "        ours \"$d\" || strange \"$d\"\n"                                                      \
     "        { printf 'node: pure-runner\\nadmin: { socket: \"off\" }\\n' &&\n"                    \
     "          printf 'http: { listen: \"unix:%s/http.sock\" }\\n' \"$d\" &&\n"                    \
     "          printf 'grpc: { listen: \"unix:%s/grpc.sock\" }\\n' \"$d\" &&\n"                    \
@@ -92,7 +100,7 @@
     /* SIGTERM would end them at once. */                                                          \
     "remove)\n"                                                                                    \
     "    d=$home/$4\n"                                                                             \
-    "    [ -e \"$d\" ] || exit 0\n"                                                                \
+    "    ours \"$d\" || exit 0\n"                                                                  \
     "    if ! alive \"$d\"; then rm -rf \"$d\"\n"                                                  \
     "    elif [ -n \"$(find \"$d/removed\" -mmin +1 2>/dev/null)\" ]; then kill -KILL \"$pid\"\n"  \
     "    elif [ ! -e \"$d/removed\" ]; then touch \"$d/removed\"; kill -TERM \"$pid\"\n"           \
