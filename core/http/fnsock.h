@@ -22,6 +22,7 @@ enum fnsock_tmpfs {
 struct fnsock_config {
     const char *iofs_path;   /* FN_IOFS_PATH; NULL or "" = $TMPDIR, else /tmp */
     const char *engine_path; /* FN_IOFS_DOCKER_PATH: iofs_path as the engine sees it; "" = same */
+    bool by_path;            /* functions reach their directories by their paths, not by mounts */
     bool private_dirs;       /* FN_DISABLE_UNPRIVILEGED_CONTAINERS: mode 0700 instead of 0777 */
     const char *tmpfs_word;  /* "auto", "true" or "false", which tmpfs becomes; NULL: as it is */
     enum fnsock_tmpfs tmpfs; /* FN_IOFS_TMPFS: mount one on each directory; needs CAP_SYS_ADMIN */

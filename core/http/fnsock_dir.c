@@ -3,6 +3,8 @@
  * A process makes its own directory under a temporary name, locks a file in it and only then gives
  * the directory its real name: whoever finds a lock that can be taken there has found a dead one.
  *
+ * Only root and the node's user pass through the upper one, unless functions have to.
+ *
  * A tmpfs on each container's directory bounds what its function can write. It only serves where
  * the engine sees mounts of this node. Nobody can ask an engine that, so until the first socket
  * appeared in a tmpfs the directory beneath is looked at too: a socket there says that functions do
@@ -39,8 +41,8 @@ static int random_hex(char *ret, size_t bytes)
     return 0;
 }
 
-/* The name carries a random part: the path is reachable for other local users, who must not guess
- * it. */
+/* The name carries a random part, so that none is used twice. It keeps nobody out: /proc tells
+ * every local user what is mounted, and the addresses of unix sockets. */
 static char *dir_name(const char *container_id)
 {
     char id[ID_MAX + 1];
@@ -242,9 +244,9 @@ static int make_instance(struct fnsocks *all, struct fn_error *reterr)
         all->lock_fd = openat(all->instance_fd, IOFS_LOCK_NAME,
                               O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
-    /* 0711: a function's process that is no container has to pass through */
+    /* What functions get mounted is mounted by root, or by this user. */
     if (all->lock_fd < 0 || flock(all->lock_fd, LOCK_EX | LOCK_NB) < 0 ||
-        fchmod(all->instance_fd, 0711) < 0 ||
+        fchmod(all->instance_fd, all->config.by_path ? 0711 : 0700) < 0 ||
         renameat(base_fd, fresh, base_fd, all->instance) < 0) {
         err_set(reterr, err_from_errno(errno), "iofs: cannot make %s/%s: %s", all->iofs_path,
                 all->instance, strerror(errno));

@@ -378,9 +378,14 @@ static struct proc *of_host(const struct fn_host *host)
     return plugin_impl(host, "fn.proc");
 }
 
+uint32_t proc_isolation(const struct proc *p)
+{
+    return p->isolation;
+}
+
 static uint32_t if_isolation(const struct fn_host *host)
 {
-    return of_host(host)->isolation;
+    return proc_isolation(of_host(host));
 }
 
 static int if_spawn(const struct fn_host *host, const struct fn_proc_spec *s,

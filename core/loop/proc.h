@@ -12,6 +12,8 @@ struct proc;
 /* [init] Finds out what this machine can give. One thread, started with the first child, reads
  * outputs and notices ends: callbacks never run inside the loop and so may enter it. */
 int proc_create(struct proc **ret, struct fn_error *reterr);
+/* [any] FN_PROC_HAS_*: what it found out. */
+uint32_t proc_isolation(const struct proc *p);
 /* [init] NULL ok. Kills what still runs, without callbacks. */
 void proc_destroy(struct proc *p);
 

@@ -21,34 +21,45 @@
     (HARDEN_CAP(SYS_ADMIN) | HARDEN_CAP(NET_ADMIN) | HARDEN_CAP(SYS_RESOURCE) |                    \
      HARDEN_CAP(SETUID) | HARDEN_CAP(SETGID) | HARDEN_CAP(KILL) | HARDEN_CAP(CHOWN))
 
+/* How a driver's functions come to their sockets, which shows how far the node may close them. */
+enum sockets { SOCKETS_MOUNTED, SOCKETS_MOUNTED_IF_POSSIBLE, SOCKETS_ANYHOW };
+
 struct need {
     const char *use; /* NULL: any other */
     uint64_t capabilities;
     uint32_t may;
+    enum sockets sockets; /* of drivers */
 };
 
 static const struct need drivers[] = {
-    { "docker", 0, 0 },
-    { "process", CAPS_PROCESS, HARDEN_CHILDREN },
-    { "oci", CAPS_WIDE, HARDEN_CHILDREN },
-    { NULL, CAPS_WIDE, HARDEN_CHILDREN },
+    { "docker", 0, 0, SOCKETS_MOUNTED },
+    { "process", CAPS_PROCESS, HARDEN_CHILDREN, SOCKETS_MOUNTED_IF_POSSIBLE },
+    { "oci", CAPS_WIDE, HARDEN_CHILDREN, SOCKETS_MOUNTED },
+    { NULL, CAPS_WIDE, HARDEN_CHILDREN, SOCKETS_ANYHOW },
 };
 
 static const struct need cplanes[] = {
-    { "fixed", 0, 0 },
-    { "swarm", 0, 0 },
-    { "process", CAPS_WIDE, HARDEN_CHILDREN }, /* its runners are nodes with drivers */
-    { "vbox", CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID }, /* VirtualBox's programs are setuid */
-    { NULL, CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID },
+    { "fixed", 0, 0, 0 },
+    { "swarm", 0, 0, 0 },
+    { "process", CAPS_WIDE, HARDEN_CHILDREN, 0 }, /* its runners are nodes with drivers */
+    { "vbox", CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID, 0 }, /* VirtualBox's programs: setuid */
+    { NULL, CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID, 0 },
 };
 
-static void add_need(struct harden_plan *p, const struct need *rows, const char *use)
+static const struct need *find_need(const struct need *rows, const char *use)
 {
     const struct need *n = rows;
 
     while (n->use && strcmp(n->use, use) != 0) {
         n++;
     }
+    return n;
+}
+
+static void add_need(struct harden_plan *p, const struct need *rows, const char *use)
+{
+    const struct need *n = find_need(rows, use);
+
     if (n->use || strcmp(p->mode, "strict") != 0) {
         p->capabilities |= n->capabilities;
         p->may |= n->may;
@@ -62,6 +73,14 @@ void rights_add_drivers(struct harden_plan *p, const struct config_list_plugin *
     for (uint32_t i = 0; i < list->n; i++) {
         add_need(p, drivers, list->items[i].use);
     }
+}
+
+/* The first one is the engine's, the others wrap it. */
+bool rights_sockets_by_path(const struct config_list_plugin *list, bool apart)
+{
+    enum sockets s = list->n > 0 ? find_need(drivers, list->items[0].use)->sockets : SOCKETS_ANYHOW;
+
+    return s == SOCKETS_ANYHOW || (s == SOCKETS_MOUNTED_IF_POSSIBLE && !apart);
 }
 
 void rights_add_cplane(struct harden_plan *p, const struct config_plugin *cplane)

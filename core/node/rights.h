@@ -13,6 +13,9 @@ int rights_give_up(const struct config *c, struct harden_report *ret, struct fn_
 
 /* What those plugins, and the sides that have them, need; for node_side.rights. */
 void rights_add_drivers(struct harden_plan *p, const struct config_list_plugin *list);
+/* Whether functions of those drivers may have to reach their sockets by the node's own path, as
+ * another user than the node. `apart`: its child processes get mounts, or are of its own user. */
+bool rights_sockets_by_path(const struct config_list_plugin *drivers, bool apart);
 void rights_add_cplane(struct harden_plan *p, const struct config_plugin *cplane);
 
 /* "hardening" of GET /status; given, NULL: no memory. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <http/fnsock.h>
+#include <loop/proc.h>
 #include <net/home.h>
 #include <node/engine_calls.h>
 #include <node/owner.h>
@@ -116,7 +117,9 @@ static void set_lanes(const struct node *n, const struct runner_options *o)
 static int open_fnsock(struct node *n, struct fn_error *reterr)
 {
     struct fnsock_config config = *n->config->fnsock;
+    bool apart = geteuid() != 0 || (proc_isolation(n->proc) & FN_PROC_HAS_NAMESPACES);
 
+    config.by_path = rights_sockets_by_path(&n->config->drivers, apart);
     config.private_dirs = n->config->runner->privileged;
     config.limits.answer_bytes_max = n->config->runner->answer_bytes_max;
     return fnsock_create(n->loop, &config, &n->fnsock, reterr);

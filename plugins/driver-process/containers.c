@@ -9,6 +9,7 @@
 #include "say_line.h"
 #include "task.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -165,6 +166,21 @@ static int not_started(struct ctr *c, int r, struct fn_error *reterr)
     return r;
 }
 
+/* A function without mounts reaches its directory by the path, which /proc/net/unix tells everybody
+ * once it listens: from then on only its own user may exchange what is there. The directory above
+ * is the node's, so that the path leads where it did. */
+static int give_directory(struct process_driver *d, const struct fn_task *t,
+                          struct fn_error *reterr)
+{
+    if (!d->as_root || has(d, FN_PROC_HAS_NAMESPACES) ||
+        (lchown(t->iofs_dir, (uid_t)d->conf->uid, (gid_t)d->conf->gid) == 0 &&
+         chmod(t->iofs_dir, 0700) == 0)) {
+        return 0;
+    }
+    return fail_platform(reterr, FN_E_PERMISSION, "%.120s: cannot be given to its function: %s",
+                         t->iofs_dir, strerror(errno));
+}
+
 static int op_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
 {
     static const struct fn_proc_cb cb = { FN_HDR(struct fn_proc_cb, 0), on_output, on_exited };
@@ -178,9 +194,10 @@ static int op_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *re
                                  .tmp_bytes = t->tmpfs_bytes, .pids_max = t->pids_max,
                                  .nofile_max = t->nofile_max, .cgroup_name = c->cgroup };
     char **env = NULL;
-    int r = spec_env(t, FUNCTION_PATH, private_mount, &env, reterr);
+    int r = give_directory(d, t, reterr);
 
     (void)op;
+    r = r < 0 ? r : spec_env(t, FUNCTION_PATH, private_mount, &env, reterr);
     if (r < 0) {
         return r;
     }

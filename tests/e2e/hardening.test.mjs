@@ -2,13 +2,13 @@
 // that asks for more. Each promise of docs/security.md about it has its test here.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, readFileSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { docker, driver, noEngine } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
-import { Fnd, build, freePort, until } from './lib/node.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 
 const functions = { hello: {}, evil: { image: 'hello' } }
 const e29 = `{ use: e29, file: ${path.join(build, 'tests/plugins/evil/e29_syscalls.so')} }`
@@ -220,6 +220,31 @@ describe('runners', { skip: notRoot }, () => {
     assert.notEqual(kernel(child).Uid.split('\t')[0], '0')
     assert.deepEqual(caps(kernel(child).CapEff), [])
   })
+
+  // What every user of the machine can read tells where the socket is.
+  const places = {
+    'that gets it mounted': { mode: 0o700, path: (iofs) => new RegExp(`^tmpfs (${iofs}\\S*/iofs\\S*) `, 'm').exec(readFileSync('/proc/mounts', 'utf8')) },
+    'that reaches it by its path': {
+      mode: 0o711,
+      within: ['setpriv', '--bounding-set', '-sys_admin', '--inh-caps', '-sys_admin'],
+      path: (iofs) => new RegExp(` (${iofs}\\S*/iofs[^/]*)/\\S*$`, 'm').exec(readFileSync('/proc/net/unix', 'utf8')),
+    },
+  }
+  for (const [what, { within, path: find, mode }] of Object.entries(places)) {
+    it(`driver process: nobody takes the socket of a function ${what}`, async () => {
+      const iofs = tempDir()
+      chmodSync(iofs, 0o755)
+      const mine = await startRunner({ within, iofs })
+      started.push(mine)
+      const lb = await lbWith('', { addresses: [mine.address] })
+      assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+      const dir = (await until('it is told where', () => find(iofs)))[1]
+      assert.equal(statSync(path.dirname(dir)).mode & 0o7777, mode)
+      const taken = spawnSync('setpriv', ['--reuid', '1', '--regid', '1', '--clear-groups', 'mv', `${dir}/lsnr.sock`, `${dir}/taken`], { encoding: 'utf8' })
+      assert.match(taken.stderr, /Permission denied/)
+      assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    })
+  }
 
   it('driver docker: sockets in a tmpfs, calls, an end without leftovers, with three capabilities', { skip: noEngine }, async () => {
     const owner = `e2e-hardening-${process.pid}`

@@ -268,6 +268,21 @@ START_TEST(the_directory_is_open_to_the_function_and_known_to_the_engine)
 }
 END_TEST
 
+/* The name is no secret: /proc/mounts tells it, where a tmpfs lies on the directory. */
+START_TEST(nobody_else_passes_who_does_not_have_to)
+{
+    char instance[160];
+    struct stat st;
+
+    config.by_path = _i == 1;
+    rig_open();
+    snprintf(instance, sizeof(instance), "%s", io.dir(sock));
+    *strrchr(instance, '/') = '\0';
+    ck_assert_int_eq(stat(instance, &st), 0);
+    ck_assert_int_eq(st.st_mode & 07777, config.by_path ? 0711 : 0700);
+}
+END_TEST
+
 static void fill_tree(const char *top)
 {
     char path[300];
@@ -646,6 +661,7 @@ void add_fnsock_dir(Suite *s)
     tcase_add_test(t, a_link_swapped_all_the_time_reaches_nothing_outside);
     tcase_add_test(t, a_socket_of_another_uid_is_refused);
     tcase_add_test(t, the_directory_is_open_to_the_function_and_known_to_the_engine);
+    tcase_add_loop_test(t, nobody_else_passes_who_does_not_have_to, 0, 2);
     tcase_add_test(t, whatever_a_function_leaves_is_removed);
     tcase_add_test(t, what_cannot_be_removed_is_given_up);
     tcase_add_loop_test(t, what_a_function_leaves_costs_the_loop_nothing, 0,

@@ -93,6 +93,34 @@ START_TEST(nodes_keep_what_they_need)
 }
 END_TEST
 
+static const struct {
+    const char *drivers;
+    bool by_path, by_path_apart;
+} sockets[] = {
+    { "{ use: docker }", false, false },
+    { "{ use: oci }", false, false },
+    { "{ use: process }", true, false },
+    { "{ use: acme }", true, true }, /* who knows how */
+    { "[ { use: docker }, { use: acme } ]", false, false }, /* which wraps */
+    { "[ { use: acme }, { use: docker } ]", true, true },
+};
+
+START_TEST(sockets_are_closed_to_others_where_that_can_be)
+{
+    struct conf_problems p;
+    char path[64], yaml[128];
+    struct config *c;
+
+    snprintf(yaml, sizeof(yaml), "node: pure-runner\nplugins: { driver: %s }", sockets[_i].drivers);
+    c = config_of(yaml, path, &p);
+    ck_assert_int_eq(rights_sockets_by_path(&c->drivers, false), sockets[_i].by_path);
+    ck_assert_int_eq(rights_sockets_by_path(&c->drivers, true), sockets[_i].by_path_apart);
+    config_destroy(c);
+    conf_problems_finish(&p);
+    unlink(path);
+}
+END_TEST
+
 START_TEST(a_status_says_what_and_why_not)
 {
     struct harden_report r = { .mode = "basic",
@@ -121,6 +149,8 @@ int main(void)
 
     tcase_add_loop_test(t, nodes_keep_what_they_need, 0,
                         (int)(sizeof(nodes) / sizeof(nodes[0])));
+    tcase_add_loop_test(t, sockets_are_closed_to_others_where_that_can_be, 0,
+                        (int)(sizeof(sockets) / sizeof(sockets[0])));
     tcase_add_test(t, a_status_says_what_and_why_not);
     suite_add_tcase(s, t);
     r = srunner_create(s);
