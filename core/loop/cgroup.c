@@ -23,6 +23,7 @@
 #define MARK_WORD      "alive"
 #define MARK_END       "-" MARK_WORD
 #define MARK_TRIES     10
+#define MARK_MODE      0700 /* whoever can open it can lock it: what has died would seem alive */
 #define REMOVE_STEP_MS 5
 
 static const char *const controllers[CGROUP_DIRS_MAX] = { "freezer", "memory", "pids", "cpu" };
@@ -536,7 +537,7 @@ int cgroup_mark(const struct cgroup_base *base, const char *keep, struct cgroup_
     }
     name_dirs(base, name, &g);
     for (int i = 0; i < MARK_TRIES; i++) { /* a sweeper may take it before we have locked it */
-        if (mkdir(g.dir[0], 0755) < 0 && errno != EEXIST) {
+        if (mkdir(g.dir[0], MARK_MODE) < 0 && errno != EEXIST) {
             break;
         }
         ret->fd = mark_lock(g.dir[0]);

@@ -10,6 +10,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -570,6 +571,28 @@ static bool is_swept(const char *name)
     return access(cgroup_path(name), F_OK) < 0;
 }
 
+/* A stranger's lock on a mark would keep what a dead node left. */
+START_TEST(a_mark_is_closed_to_other_users)
+{
+    const char *mark;
+    uint32_t removed;
+    pid_t child;
+    int status;
+
+    if (!has(FN_PROC_HAS_CGROUP)) {
+        SKIP(NO_CGROUPS);
+    }
+    ck_assert_int_eq(table->sweep(&host, "test-shut--", "test-shut--1-", &removed, NULL), 0);
+    mark = cgroup_path("test-shut--1-alive");
+    child = fork();
+    if (child == 0) {
+        _exit(seteuid(1) < 0 || open(mark, O_RDONLY) >= 0 || errno != EACCES);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 /* Whichever is found first. */
 START_TEST(a_dead_node_that_does_not_go_keeps_no_other)
 {
@@ -618,6 +641,7 @@ int main(void)
     tcase_add_test(t, a_sweep_leaves_what_a_living_node_of_the_same_owner_has);
     tcase_add_test(t, a_sweep_without_memory_is_made_up_for_by_the_next);
     tcase_add_test(t, a_sweep_removes_what_dead_nodes_of_any_owner_left);
+    tcase_add_test(t, a_mark_is_closed_to_other_users);
     tcase_add_loop_test(t, a_dead_node_that_does_not_go_keeps_no_other, 0, 2);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
