@@ -770,6 +770,7 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
         return err_set(reterr, FN_E_EXHAUSTED, "place: out of memory");
     }
     plugin_host_offer(deps->host, "fn.snap", 1, 0, &place_snap_if, p);
+    plugin_host_on_release(deps->host, "fn.snap", true, source_release);
     plugin_host_offer(deps->host, "fn.wake", 1, 0, &wake_if, p);
     plugin_host_offer(deps->host, "fn.placer", 1, 0, &place_placer_if, p);
     *ret = p;
@@ -800,6 +801,7 @@ void place_destroy(struct place *p)
     policies_finish(p);
     sources_finish(p);
     links_finish(p);
+    plugin_host_on_release(p->deps.host, "fn.snap", false, NULL);
     free(p);
 }
 

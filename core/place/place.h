@@ -83,7 +83,7 @@ int place_publish(struct place *p, const char *group, const struct fn_runner *li
 int place_switch_pool(struct place *p, struct plugin *pool, void (*gone)(void *ud), void *ud,
                       struct fn_error *reterr);
 /* [loop] Of one that never became the current one, or that gone() was told of: before it is
- * destroyed. */
+ * destroyed. Its callbacks may run until then: plugin_retire() has what they publish refused. */
 void place_forget_pool(struct place *p, const struct plugin *pool);
 /* [loop] Tells the pool to stop; parked calls are woken and given up. done() when it and those that
  * it replaced have stopped, not from inside. */

@@ -351,6 +351,8 @@ enum source_word { SOURCE_CURRENT, SOURCE_HELD, SOURCE_REFUSED };
 /* What becomes of a list that this pool publishes now. */
 enum source_word source_judge(const struct place *p, const struct plugin *pool);
 int source_hold(struct place *p, struct fn_snap_builder *given); /* < 0: not taken */
+/* For plugin_host_on_release(): what is held of an instance names it, and goes with it. */
+void source_release(void *impl, const struct fn_host *host);
 void sources_finish(struct place *p);
 
 /* stack.c */

@@ -4,8 +4,9 @@
  *      └──start() failed──▶ forgotten: what it published is dropped, the running one stays
  *
  * What a pool publishes before its start() returned is held back and taken when it is the current
- * one; what it publishes after another one took over is refused. Lists of the old pool stay until
- * the new one publishes a list of the same group, at most pool_grace_ns: then the group is
+ * one; what it publishes after another one took over is refused, until its last callback has
+ * returned. What is held back goes with its instance at the latest. Lists of the old pool stay
+ * until the new one publishes a list of the same group, at most pool_grace_ns: then the group is
  * emptied. */
 #include <place/place_int.h>
 
@@ -41,6 +42,11 @@ static void drop_held(struct place *p, const struct plugin *pool)
     while ((b = held_take(p, pool))) {
         builder_free(b);
     }
+}
+
+void source_release(void *impl, const struct fn_host *host)
+{
+    drop_held(impl, plugin_of(host));
 }
 
 static int take_one(struct place *p, struct fn_snap_builder *b)
@@ -91,7 +97,7 @@ enum source_word source_judge(const struct place *p, const struct plugin *pool)
     if (p->source && p->source->pool == pool) {
         return SOURCE_CURRENT;
     }
-    return is_leaving(p, pool) ? SOURCE_REFUSED : SOURCE_HELD;
+    return is_leaving(p, pool) || plugin_is_retired(pool) ? SOURCE_REFUSED : SOURCE_HELD;
 }
 
 int source_hold(struct place *p, struct fn_snap_builder *given)

@@ -145,6 +145,8 @@ void plugin_beside_begin(void);
 void plugin_beside_end(void);
 void plugin_go(struct plugin *p);
 void plugin_retire(struct plugin *p);
+/* [loop] Its callbacks may still run, to be refused what would outlive it. */
+bool plugin_is_retired(const struct plugin *p);
 /* [any] For host tables: the plugin that calls does not hold the loop. So it is on a lane, beside
  * the loop, and on the host's threads that run callbacks of streams and processes. */
 bool plugin_is_beside(void);

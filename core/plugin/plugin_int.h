@@ -312,6 +312,7 @@ struct plugin {
     struct conf_values *conf;
     bool creating; /* declare() and get() are [init] */
     bool held;     /* timers wait for plugin_go(), or it is retired */
+    bool retired;
     struct plugin_timer *timers; /* uthash by id */
     uint64_t timer_last;
     uint32_t n_timers;

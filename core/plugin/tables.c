@@ -362,7 +362,13 @@ void plugin_go(struct plugin *p)
 void plugin_retire(struct plugin *p)
 {
     p->held = true;
+    p->retired = true;
     timers_off(p);
+}
+
+bool plugin_is_retired(const struct plugin *p)
+{
+    return p->retired;
 }
 
 void plugin_tables_release(struct plugin *p)

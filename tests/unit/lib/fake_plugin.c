@@ -11,10 +11,11 @@ static struct {
     const char *iface;
     const void *table;
     void *impl;
+    void (*release)(void *impl, const struct fn_host *host);
 } offers[OFFERS_MAX];
 static int n_offers;
 static struct plugin_crumb worker = { .context = PLUGIN_WORKER };
-static struct plugin_crumb on_loop = { .context = PLUGIN_LOOP };
+static struct plugin_crumb loop = { .context = PLUGIN_LOOP };
 int fake_plugin_on_worker;
 
 void fake_plugin_init(struct plugin *p, const char *name, const void *ops, void *inst)
@@ -70,9 +71,27 @@ void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major,
     (void)major;
     (void)minor;
     assert(n_offers < OFFERS_MAX);
+    offers[n_offers].release = NULL;
     offers[n_offers].iface = iface;
     offers[n_offers].table = table;
     offers[n_offers++].impl = impl;
+}
+
+void plugin_host_on_release(struct plugin_host *h, const char *iface, bool on_loop,
+                            void (*release)(void *impl, const struct fn_host *host))
+{
+    (void)h;
+    (void)on_loop;
+    offers[find(iface)].release = release;
+}
+
+void fake_plugin_release(struct plugin *p)
+{
+    for (int i = 0; i < n_offers; i++) {
+        if (offers[i].release) {
+            offers[i].release(offers[i].impl, &p->host);
+        }
+    }
 }
 
 void *plugin_impl(const struct fn_host *host, const char *iface)
@@ -124,7 +143,7 @@ void plugin_leave(struct plugin_crumb *c)
 
 const struct plugin_crumb *plugin_current(void)
 {
-    return fake_plugin_on_worker ? &worker : &on_loop;
+    return fake_plugin_on_worker ? &worker : &loop;
 }
 
 bool plugin_is_beside(void)
@@ -169,4 +188,14 @@ bool plugin_rests(struct plugin *p)
 {
     (void)p;
     return false;
+}
+
+bool plugin_is_retired(const struct plugin *p)
+{
+    return p->retired;
+}
+
+void plugin_retire(struct plugin *p)
+{
+    p->retired = true;
 }

@@ -15,6 +15,7 @@ struct plugin {
     uint32_t bad_answers;
     uint32_t calls;
     bool slow; /* every call is over its budget */
+    bool retired;
     struct fn_host host;
     struct fn_factory factory;
 };
@@ -23,6 +24,8 @@ struct plugin {
 void fake_plugin_init(struct plugin *p, const char *name, const void *ops, void *inst);
 /* Forgets what was offered. */
 void fake_plugin_reset(void);
+/* As the end of an instance does: what the implementations of host tables hold for it goes. */
+void fake_plugin_release(struct plugin *p);
 /* The table that was offered under that name. */
 const void *fake_plugin_table(const char *iface);
 /* A list of the pool by the "fn.snap" that was offered: ids from 1, in that order; NULL ends. What

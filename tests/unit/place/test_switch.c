@@ -4,7 +4,7 @@
 #include "../lib/fake_env.h"
 #include "../lib/fake_plugin.h"
 
-#include <place/place.h>
+#include <place/place_int.h>
 
 #include <check.h>
 #include <stdio.h>
@@ -373,6 +373,48 @@ START_TEST(published_before_the_start)
 }
 END_TEST
 
+/* A callback of the old pool began a list before the pool was let go of; its instance is freed when
+ * that callback has returned. */
+START_TEST(what_a_retired_pool_publishes_is_refused)
+{
+    const struct fn_snap_if *snap = fake_plugin_table("fn.snap");
+    struct instance *old = calloc(1, sizeof(*old));
+    struct instance next;
+    struct fn_snap_builder *b;
+    struct fn_error e = ERR_INIT;
+
+    init(old, &pool_ops);
+    init(&next, &pool_ops);
+    ck_assert_int_eq(place_switch_pool(place, &old->plugin, gone, &first_pool, &e), 0);
+    ck_assert_int_eq(snap->begin(&old->plugin.host, "default", &b), 0);
+    ck_assert_int_eq(place_switch_pool(place, &next.plugin, gone, old, &e), 0);
+    fake_env_settle(env);
+    ck_assert(!old->alive);
+    place_forget_pool(place, &old->plugin);
+    plugin_retire(&old->plugin);
+    ck_assert_int_eq(snap->publish(b), FN_E_PRECONDITION);
+    ck_assert_int_eq((snap->fail)(&old->plugin.host, "default", &e), FN_E_PRECONDITION);
+    ck_assert_uint_eq(place->held_n, 0);
+    fake_plugin_release(&old->plugin);
+    free(old);
+    place_forget_pool(place, &next.plugin); /* asks whose each list is that is held */
+}
+END_TEST
+
+/* Its create() published and failed: nobody told the place of it. */
+START_TEST(what_is_held_goes_with_its_instance)
+{
+    struct instance *failed = calloc(1, sizeof(*failed));
+
+    init(failed, &pool_ops);
+    ck_assert_int_eq(publish(failed, "default", LIST("r8:1")), 0);
+    ck_assert_uint_eq(place->held_n, 1);
+    fake_plugin_release(&failed->plugin);
+    free(failed);
+    ck_assert_uint_eq(place->held_n, 0);
+}
+END_TEST
+
 static void on_stopped(void *ud)
 {
     ++*(int *)ud;
@@ -482,6 +524,8 @@ int main(void)
     tcase_add_test(t, what_the_old_pool_publishes_is_refused);
     tcase_add_test(t, lists_stay_for_the_grace_time);
     tcase_add_test(t, published_before_the_start);
+    tcase_add_test(t, what_a_retired_pool_publishes_is_refused);
+    tcase_add_test(t, what_is_held_goes_with_its_instance);
     tcase_add_test(t, the_end_waits_for_every_pool);
     tcase_add_test(t, many_changes_of_the_placer);
     suite_add_tcase(s, t);
