@@ -66,6 +66,17 @@ static int answer_none(const struct labels *l, struct fn_answer *ret)
                                       : give_up(ret, FN_E_UNAVAILABLE);
 }
 
+/* Rounds in which the call waited for its part are none of the inner placer's, whose session is as
+ * the host zeroed it; and only the inner one answers FN_TRY. */
+static void hide_waits(struct labels_session *s, struct fn_ask *inner)
+{
+    if (s->asked_at == 0) {
+        s->asked_at = inner->round + 1;
+        inner->why = FN_WHY_START;
+    }
+    inner->round -= s->asked_at - 1;
+}
+
 /* Of the whole list, or of a part of it. */
 static int ask_inner(const struct labels *l, const struct fn_ask *ask,
                      const struct fn_snapshot *view, struct part *p, struct fn_answer *ret)
@@ -77,6 +88,7 @@ static int ask_inner(const struct labels *l, const struct fn_ask *ask,
     view_copy(&inner, sizeof(inner), ask);
     inner.snap = view;
     inner.session = s->inner;
+    hide_waits(s, &inner);
     if (p) {
         inner.inflight_total = part_gather(p, ask->inflight);
         inner.inflight = p->inflight;

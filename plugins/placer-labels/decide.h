@@ -28,7 +28,7 @@ struct labels_session {
     uint32_t state; /* enum labels_state */
     uint32_t place; /* LABELS_SOME: of the demand, while it has that generation */
     uint32_t generation;
-    uint32_t reserved0;
+    uint32_t asked_at; /* round + 1 in which the inner one was asked first; 0 = not yet */
     _Alignas(16) unsigned char inner[];
 };
 

@@ -300,6 +300,58 @@ START_TEST(parts_of_long_lists_are_made_aside)
 }
 END_TEST
 
+/* A placer that notes its first question and answers so that the host asks on. */
+static struct fn_ask asked_first;
+static uint32_t asked_next; /* the round of the second one */
+static int asked_n;
+
+static int note_asked(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
+{
+    (void)inst;
+    if (asked_n++ == 0) {
+        asked_first = *ask;
+    } else if (asked_n == 2) {
+        asked_next = ask->round;
+    }
+    ret->verdict = ask->snap->n > 0 ? FN_TRY : FN_WAIT;
+    ret->wait_ns = 1;
+    ret->wake_mask = FN_WAKE_POOL;
+    memcpy(ret->note, "noted", sizeof("noted"));
+    return 0;
+}
+
+static const struct fn_placer_ops noting = { FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
+                                             .session_size = 8,
+                                             .decide = note_asked };
+
+static void open_noting(const char *option)
+{
+    asked_n = 0;
+    ck_assert_int_eq(kit_open(&k, &noting, NULL,
+                              (const char *const[]){ "inner=inner", option, NULL }, NULL), 0);
+}
+
+/* The host had asked twice by then; the inner one never heard of that. */
+START_TEST(the_first_question_to_the_inner_one_is_a_start)
+{
+    open_noting(NULL);
+    long_list(10000);
+    k.annotation = "\"zone=b\"";
+    kit_call(&k, "f");
+    ck_assert_uint_eq(kit_ask(&k, FN_WHY_START), FN_WAIT);
+    ck_assert_uint_eq(kit_ask(&k, FN_WHY_TIMER), FN_WAIT);
+    ck_assert_int_eq(asked_n, 0);
+    ck_assert_int_eq(kit_tick(&k), 1);
+    ck_assert_uint_eq(kit_ask(&k, FN_WHY_TIMER), FN_TRY);
+    ck_assert_uint_eq(asked_first.why, FN_WHY_START);
+    ck_assert_uint_eq(asked_first.round, 0);
+    ck_assert_uint_eq(asked_first.attempts, 0);
+    ck_assert_uint_eq(kit_ask(&k, FN_WHY_TIMER), FN_TRY);
+    ck_assert_uint_eq(asked_next, 1); /* WAITs that it answered, or the host for it */
+    kit_close(&k);
+}
+END_TEST
+
 /* However many ask for however much, a new list costs PARTS_TIMES more and not more than that. */
 START_TEST(a_new_list_makes_some_parts_only)
 {
@@ -419,6 +471,7 @@ int main(void)
     tcase_add_test(tc, without_a_runner_it_waits_or_gives_up);
     tcase_add_test(tc, what_cannot_be_read_is_given_up);
     tcase_add_test(tc, parts_of_long_lists_are_made_aside);
+    tcase_add_test(tc, the_first_question_to_the_inner_one_is_a_start);
     tcase_add_test(tc, a_new_list_makes_some_parts_only);
     tcase_add_test(tc, many_demands_share_the_places);
     tcase_add_test(tc, a_call_keeps_its_demand_when_its_place_is_taken);
