@@ -128,7 +128,7 @@ int labels_decide(struct labels *l, const struct fn_ask *ask, struct fn_answer *
         note(ret, "its labels are not readable");
         return give_up(ret, FN_E_INVALID);
     }
-    if (!d) {
+    if (!d || ask->snap->n == 0) { /* an empty group grows, or does not, whatever is asked for */
         return ask_inner(l, ask, &view, NULL, ret);
     }
     p = of ? part_now(l, of, s->place, d) : NULL;

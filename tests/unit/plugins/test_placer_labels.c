@@ -352,6 +352,23 @@ START_TEST(the_first_question_to_the_inner_one_is_a_start)
 }
 END_TEST
 
+/* A group without runners grows when calls wait in it: what to do there is no matter of labels. */
+START_TEST(an_empty_list_is_the_inner_one_s)
+{
+    open_noting("none=give-up");
+    kit_list(&k, 0);
+    k.annotation = "\"zone=b\"";
+    kit_call(&k, "f");
+    ck_assert_uint_eq(kit_ask(&k, FN_WHY_START), FN_WAIT);
+    ck_assert_str_eq(k.answer.note, "noted");
+    ck_assert_uint_eq(asked_first.why, FN_WHY_START);
+    kit_list(&k, 4);
+    ck_assert_uint_eq(kit_ask(&k, FN_WHY_WAKE), FN_GIVE_UP);
+    ck_assert_int_eq(asked_n, 1);
+    kit_close(&k);
+}
+END_TEST
+
 /* However many ask for however much, a new list costs PARTS_TIMES more and not more than that. */
 START_TEST(a_new_list_makes_some_parts_only)
 {
@@ -472,6 +489,7 @@ int main(void)
     tcase_add_test(tc, what_cannot_be_read_is_given_up);
     tcase_add_test(tc, parts_of_long_lists_are_made_aside);
     tcase_add_test(tc, the_first_question_to_the_inner_one_is_a_start);
+    tcase_add_test(tc, an_empty_list_is_the_inner_one_s);
     tcase_add_test(tc, a_new_list_makes_some_parts_only);
     tcase_add_test(tc, many_demands_share_the_places);
     tcase_add_test(tc, a_call_keeps_its_demand_when_its_place_is_taken);
