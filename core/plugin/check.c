@@ -57,14 +57,21 @@ int plugin_table_copy(struct plugin_check *c, const char *who, const void *table
 
 static int check_text(struct plugin_check *c, const char *who, const char *field, const char *s)
 {
+    char shown[96];
+
     if (!s) {
         return plugin_problem(c, FN_E_INVALID, "PLG909", "%s: %s is NULL; expected a text", who,
                               field);
     }
-    if (!plugin_mem_text(c->mem, s)) {
+    if (!plugin_mem_ends(c->mem, s)) {
         return plugin_problem(c, FN_E_INVALID, "PLG909",
                               "%s: %s is not a terminated text of at most %d bytes", who, field,
                               PLUGIN_TEXT_MAX);
+    }
+    if (!plugin_mem_text(c->mem, s)) {
+        return plugin_problem(c, FN_E_INVALID, "PLG909",
+                              "%s: %s, got %s; expected UTF-8 without control characters", who,
+                              field, plugin_quote(s, strlen(s), shown, sizeof(shown)));
     }
     return 0;
 }

@@ -2,10 +2,12 @@
  * manifest can be looked up before it is followed. */
 #include <plugin/plugin_int.h>
 
+#include <base/utf8.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NO_SANITIZER __attribute__((no_sanitize("address"), no_sanitize("thread"), noinline))
 
@@ -137,7 +139,7 @@ bool plugin_mem_code(const struct plugin_mem *m, const void *p)
     return s && (s->flags & PF_X);
 }
 
-NO_SANITIZER bool plugin_mem_text(const struct plugin_mem *m, const char *s)
+NO_SANITIZER bool plugin_mem_ends(const struct plugin_mem *m, const char *s)
 {
     const struct segment *seg = mem_find(m, s);
     size_t room;
@@ -153,6 +155,17 @@ NO_SANITIZER bool plugin_mem_text(const struct plugin_mem *m, const char *s)
         }
     }
     return false;
+}
+
+bool plugin_mem_text(const struct plugin_mem *m, const char *s)
+{
+    const char *end = plugin_mem_ends(m, s) ? s + strlen(s) : NULL;
+    bool plain = end != NULL;
+
+    while (plain && s < end) {
+        s += utf8_next(s, end, &plain);
+    }
+    return plain;
 }
 
 NO_SANITIZER void plugin_mem_copy(void *to, const void *from, size_t n)

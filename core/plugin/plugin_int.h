@@ -112,7 +112,9 @@ struct plugin_mapping *plugin_mapping_add(void *handle, const struct plugin_mem 
 /* [p, p + len) lies in the plugin's own readable segments and is aligned. */
 bool plugin_mem_table(const struct plugin_mem *m, const void *p, size_t len, size_t align);
 bool plugin_mem_code(const struct plugin_mem *m, const void *p);
-/* A terminated text of at most PLUGIN_TEXT_MAX bytes. */
+/* It ends, after at most PLUGIN_TEXT_MAX bytes. */
+bool plugin_mem_ends(const struct plugin_mem *m, const char *s);
+/* Such a text in UTF-8 that a terminal may be given: what is listed, logged and told as JSON. */
 bool plugin_mem_text(const struct plugin_mem *m, const char *s);
 /* Byte copies and tests that a sanitizer does not look into: a lying size may point at bytes
  * between two objects of the plugin, which are mapped and harmless to read. */

@@ -1,7 +1,7 @@
 // fnkit as its user sees it: pages, exit codes, reports, and files that want to do harm.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
@@ -35,6 +35,18 @@ test('inspect tells the same as a page and as JSON', () => {
   assert.deepEqual(json.exports, ['fn_plugin_v1']);
   assert.match(page.out, /needs +fn\.snap 1\.0/);
   assert.match(page.out, /option +runners: /);
+});
+
+test('a report that cannot be made is no success', () => {
+  const file = Buffer.concat([Buffer.from(`${dir}/`), Buffer.from([0xff]), Buffer.from('.so')]);
+  copyFileSync(plugin('pool-static'), file);
+  for (const flag of ['', '--json']) { // a shell makes the byte: arguments of Node.js are UTF-8
+    const r = spawnSync('sh', ['-c', `exec "$0" inspect ${flag} "$(printf '%s/\\377.so' "$1")"`, join(build, 'fnkit'), dir],
+      { encoding: 'utf8' });
+    assert.equal(r.status, 69, r.stderr);
+    assert.match(r.stderr, /no report: its path is no UTF-8/);
+    assert.equal(r.stdout, '');
+  }
 });
 
 test('what is no plugin is refused with its sentence', () => {

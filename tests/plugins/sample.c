@@ -32,6 +32,18 @@
 #ifndef MANIFEST_NAME
 #define MANIFEST_NAME "sample"
 #endif
+#define NOT_UTF8 "1\xff"
+#define ESCAPES  "\x1b[31mred"
+#define TWO_LINES "one\ntwo"
+#ifndef MANIFEST_VERSION
+#define MANIFEST_VERSION "1.2.3"
+#endif
+#ifndef MANIFEST_LICENSE
+#define MANIFEST_LICENSE "Apache-2.0"
+#endif
+#ifndef FACTORY_SUMMARY
+#define FACTORY_SUMMARY "A sample."
+#endif
 #ifndef MANIFEST_TAG
 #define MANIFEST_TAG FN_BUILD_TAG
 #endif
@@ -273,7 +285,7 @@ static const struct fn_factory factory = {
     .hdr = { FACTORY_SIZE, FACTORY_MAGIC },
     .kind = FACTORY_KIND,
     .name = FACTORY_NAME,
-    .summary = "A sample.",
+    .summary = FACTORY_SUMMARY,
     .kind_major = FACTORY_KIND_MAJOR,
     .conf_size = FACTORY_CONF_SIZE,
     .caps_required = FACTORY_CAPS,
@@ -308,8 +320,8 @@ static const struct {
         .host_minor_min = MANIFEST_HOST_MIN,
         .flags = MANIFEST_FLAGS,
         .name = MANIFEST_NAME,
-        .version = "1.2.3",
-        .license = "Apache-2.0",
+        .version = MANIFEST_VERSION,
+        .license = MANIFEST_LICENSE,
         .build_tag = MANIFEST_TAG,
         .factories = MANIFEST_FACTORIES,
     },

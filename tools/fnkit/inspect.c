@@ -101,6 +101,7 @@ static void add_symbols(json_t *o, const struct symbols *s)
     json_object_set_new(o, "stripped", json_boolean(s->stripped));
 }
 
+/* NULL: its path is no UTF-8, or out of memory. */
 static json_t *describe(const struct plugin_file *file, const struct symbols *s, const char *sha256)
 {
     const struct fn_manifest *m = plugin_file_manifest(file);
@@ -251,6 +252,11 @@ static int inspect_in_child(void *ud)
         return FNKIT_UNAVAILABLE;
     }
     o = describe(file, &s, sha256);
+    if (!o) {
+        fprintf(stderr, "fnkit inspect: %s: no report: its path is no UTF-8, or out of memory\n",
+                in->path);
+        return FNKIT_UNAVAILABLE;
+    }
     if (in->json) {
         json_dumpf(o, stdout, JSON_INDENT(2));
         puts("");

@@ -278,6 +278,7 @@ static const struct refusal unrun[] = {
 };
 
 #define P "placer/sample: "
+#define PLAIN "expected UTF-8 without control characters"
 
 static const struct refusal tables[] = {
     { "no-entry", FN_E_INVALID, "PLG907",
@@ -338,6 +339,27 @@ static const struct refusal tables[] = {
     { "manifest-name-null", FN_E_INVALID, "PLG909", "manifest: name is NULL; expected a text" },
     { "manifest-name-wild", FN_E_INVALID, "PLG909",
       "manifest: name is not a terminated text of at most 1024 bytes" },
+    { "manifest-name-escapes", FN_E_INVALID, "PLG909",
+      "manifest: name, got \"\\x1b[31mred\"; " PLAIN },
+    { "manifest-version-bytes", FN_E_INVALID, "PLG909", "manifest: version, got \"1\\xff\"; " PLAIN },
+    { "manifest-license-lines", FN_E_INVALID, "PLG909",
+      "manifest: license, got \"one\\x0atwo\"; " PLAIN },
+    { "manifest-tag-escapes", FN_E_INVALID, "PLG909",
+      "manifest: build_tag, got \"\\x1b[31mred\"; " PLAIN },
+    { "factory-kind-escapes", FN_E_INVALID, "PLG909",
+      "factory 0: kind, got \"\\x1b[31mred\"; " PLAIN },
+    { "factory-name-bytes", FN_E_INVALID, "PLG909", "factory 0: name, got \"1\\xff\"; " PLAIN },
+    { "factory-summary-escapes", FN_E_INVALID, "PLG909",
+      "factory 0: summary, got \"\\x1b[31mred\"; " PLAIN },
+    { "opt-key-escapes", FN_E_INVALID, "PLG910",
+      P "option 0: key, got no text; expected 1 to 64 of a-z, 0-9, _ and -, or NULL as the end of the "
+        "list" },
+    { "opt-doc-escapes", FN_E_INVALID, "PLG910", P "option limit: doc; expected one sentence" },
+    { "opt-doc-bytes", FN_E_INVALID, "PLG910", P "option limit: doc; expected one sentence" },
+    { "opt-default-bytes", FN_E_INVALID, "PLG910",
+      P "option limit: default or choices is not a terminated text" },
+    { "need-escapes", FN_E_INVALID, "PLG910",
+      P "need 0: iface, got no terminated text; expected a name, or NULL as the end of the list" },
     { "manifest-tag", FN_E_UNIMPLEMENTED, "PLG905",
       "manifest: build tag, got \"ilp32-be\"; expected lp64-le" },
     { "factories-null", FN_E_INVALID, "PLG909",
