@@ -11,14 +11,17 @@ const here = new URL('.', import.meta.url).pathname;
 const build = resolve(process.env.FND_BUILD ?? 'build');
 const plugin = (name) => join(build, 'plugins', `${name}.so`);
 const evil = (name) => join(build, 'tests', 'plugins', 'evil', `${name}.so`);
+const sample = (name) => join(build, 'tests', 'plugins', `${name}.so`);
 const mutant = (name) => join(build, 'tests', 'plugins', 'mutants', `${name}.so`);
 const dir = mkdtempSync(join(tmpdir(), 'fnkit-'));
 after(() => rmSync(dir, { recursive: true }));
 
-function fnkit(...args) {
-  const r = spawnSync(join(build, 'fnkit'), args, { encoding: 'utf8', timeout: 60000 });
+function run(program, args) {
+  const r = spawnSync(join(build, program), args, { encoding: 'utf8', timeout: 60000 });
   return { code: r.status, out: r.stdout, err: r.stderr };
 }
+const fnkit = (...args) => run('fnkit', args);
+const fnd = (...args) => run('fnd', args);
 
 test('inspect tells the same as a page and as JSON', () => {
   const page = fnkit('inspect', plugin('pool-static'));
@@ -46,6 +49,17 @@ test('a report that cannot be made is no success', () => {
     assert.equal(r.status, 69, r.stderr);
     assert.match(r.stderr, /no report: its path is no UTF-8/);
     assert.equal(r.stdout, '');
+  }
+});
+
+test('bytes that are no text reach neither a terminal nor a report', () => {
+  for (const name of ['manifest-version-bytes', 'manifest-name-escapes', 'manifest-license-lines', 'factory-summary-escapes']) {
+    for (const r of [fnkit('inspect', sample(name)), fnkit('inspect', '--json', sample(name)), fnkit('check', sample(name)),
+      fnd('plugins', sample(name))]) {
+      assert.equal(r.code, 78, name);
+      assert.match(r.out + r.err, /PLG909 \S+: .*, got ".*\\x.*"; expected UTF-8 without control characters/);
+      assert.doesNotMatch(r.out + r.err, /[^\n -~]/);
+    }
   }
 });
 
