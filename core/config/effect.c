@@ -90,10 +90,55 @@ static void check_tls_names(const struct config *c, struct conf_problems *p)
     }
 }
 
+/* Behind the arrow of a rule of overrider/rules. */
+static bool sets_group(const char *rule)
+{
+    const char *at = strstr(rule, "->");
+
+    while (at && (at = strstr(at + 1, "group="))) {
+        if (strchr(" \t>", at[-1])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_rules(const struct config *c, const struct config_plugin *overrider,
+                        const char *nodes, struct conf_problems *p)
+{
+    const struct conf_node *list = conf_get(overrider->node, "rules");
+    uint32_t i = 0;
+
+    for (const struct conf_node *n = list ? list->first : NULL; n; n = n->next, i++) {
+        if (n->type == CONF_SCALAR && sets_group(n->text)) {
+            conf_warning(p, "CFG710", conf_where(c->priv->file, n),
+                         "overrider rules: rules[%u]: group= has no effect: a call is with its "
+                         "runner already, got node: %s; expected it in node: %s",
+                         i, c->type->word, nodes);
+        }
+    }
+}
+
+static void check_groups(const struct config *c, struct conf_problems *p)
+{
+    struct buf nodes = BUF_INIT(64);
+
+    config_print_types(1u << SIDE_LB, &nodes);
+    for (uint32_t i = 0; i < c->overriders.n && !config_has(c, SIDE_LB); i++) {
+        const struct config_plugin *overrider = &c->overriders.items[i];
+
+        if (overrider->use && strcmp(overrider->use, "rules") == 0) {
+            check_rules(c, overrider, buf_text(&nodes), p);
+        }
+    }
+    buf_finish(&nodes);
+}
+
 void config_effect_check(const struct config *c, struct conf_problems *p)
 {
     if (!is_shared(c)) {
         check_keys(c, p);
+        check_groups(c, p);
     }
     check_tls_names(c, p);
 }

@@ -364,6 +364,16 @@ static const struct {
     { LB "apps: [{ name: a }]\ntls: { TLSAdminServer: { ca: /c }, TLSWebServer: { cert: /c, key: /k } }\n", NULL,
       "fn.yaml:4:8: warning: TLSAdminServer: has no effect: nothing names this entry of tls:\n" },
     { LB "npm: {}\napps: [{ name: a }]\n", NULL, "npm: has no effect, got node: lb; expected it in node: npm" },
+    { "node: pure-runner\nplugins:\n  overriders:\n    - use: rules\n      rules: [\"-> stop\", \"app=a "
+      "-> cpu=1 group=blue\"]\n",
+      NULL,
+      "fn.yaml:5:26: warning: overrider rules: rules[1]: group= has no effect: a call is with its "
+      "runner already, got node: pure-runner; expected it in node: lb or full\n" },
+    { "node: full\nplugins:\n  overriders: [{ use: rules, rules: [\"-> group=blue\"] }]\napps: [{ name: a "
+      "}]\n",
+      NULL, NULL },
+    { "node: pure-runner\nplugins:\n  overriders: [{ use: rules, rules: [\"-> extension:my-group=a "
+      "config:x_group=a\"] }]\n", NULL, NULL },
     { "node: pure-runner\napps: [{ name: a }]\n", NULL, "fn.yaml:2:1: warning: apps: has no effect" },
     { "node: pure-runner\nplugins: { placer: ch }\n", NULL,
       "fn.yaml:2:12: warning: placer: has no effect, got node: pure-runner; expected it in node: lb or full" },
