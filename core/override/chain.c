@@ -19,12 +19,16 @@ int chain_before(const struct chain *c, const struct fn_call *call, uint32_t *re
     for (uint32_t i = 0; c && i < c->n_listeners && r == 0; i++) {
         struct plugin *listener = c->listeners[i];
         const struct fn_listener_ops *ops = plugin_ops(listener);
+        struct fn_error err = ERR_INIT; /* the words of one that lets pass are nobody else's */
 
         if (ops->before) {
             plugin_enter(&crumb, listener, PLUGIN_LOOP, "before");
-            r = ops->before(plugin_inst(listener), call, reterr);
+            r = ops->before(plugin_inst(listener), call, &err);
             plugin_leave(&crumb);
-            r = plugin_answer_result(listener, "before", r, 0, reterr);
+            r = plugin_answer_result(listener, "before", r, 0, &err);
+        }
+        if (r < 0) {
+            *reterr = err;
         }
         *ret_passed += r == 0;
     }

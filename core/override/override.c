@@ -230,12 +230,12 @@ int override_apply(struct plugin *const *overriders, uint32_t n, enum override_s
                    struct call *call, struct kvs *extensions, struct fn_error *reterr)
 {
     struct fn_edit e = { .call = *call, .extensions = *extensions, .side = side };
-    struct fn_error err = ERR_INIT;
     struct plugin_crumb crumb;
     int r;
 
     for (uint32_t i = 0; i < n; i++) {
         const struct fn_override_ops *ops = plugin_ops(overriders[i]);
+        struct fn_error err = ERR_INIT; /* the words of one that lets pass are nobody else's */
 
         plugin_enter(&crumb, overriders[i], PLUGIN_LOOP, "apply");
         r = ops->apply(plugin_inst(overriders[i]), &e, &err);
