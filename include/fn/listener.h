@@ -61,7 +61,8 @@ struct fn_listener_ops {
      * ran, and later listeners are not asked. */
     int (*before)(void *inst, const struct fn_call *call, struct fn_error *reterr);
     /* [loop] optional; exactly once for each call that before() let through, also when a later
-     * listener refused it. */
+     * listener refused it; not while a listener without before() rests, which was slow
+     * (plugin-faults.md). */
     void (*after)(void *inst, const struct fn_call *call, const struct fn_call_end *end);
     /* Since 1.1. [worker] optional, beside after() or instead of it: for listeners that may be slow.
      * One at a time per instance, in the order in which calls ended, with views that are the
