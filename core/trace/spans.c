@@ -35,32 +35,38 @@ static bool find_parent(const struct headers *h, struct trace_context *ret)
     return found && trace_context_parse(found, ret);
 }
 
-/* By the last 7 bytes of the id, so that every node that is asked decides alike. */
-static bool chance_says_so(const struct trace_context *c, uint32_t permille)
+/* By the last 7 bytes, which are drawn. */
+static bool chance_says_so(const unsigned char bytes[TRACE_ID_BYTES], uint32_t permille)
 {
     uint64_t n = 0;
 
     for (size_t i = TRACE_ID_BYTES - 7; i < TRACE_ID_BYTES; i++) {
-        n = n << 8 | c->trace_id[i];
+        n = n << 8 | bytes[i];
     }
     return n < (UINT64_C(1) << 56) / 1000 * permille || permille == 1000;
 }
 
+/* An id that the node made is itself a draw, which tells whoever sees it what was decided. One that
+ * the caller made is none: he may have made it so that it is always kept. */
 static void take_context(struct spans *s, const struct headers *h)
 {
     const struct trace_options *o = &s->tracer->target->options;
+    unsigned char draw[TRACE_ID_BYTES];
+    bool brought = find_parent(h, &s->context);
 
     s->state[0] = '\0';
-    if (find_parent(h, &s->context)) {
+    s->by_caller = brought && o->follow;
+    if (!s->by_caller) {
+        random_bytes(s->tracer->deps.env, draw, TRACE_ID_BYTES);
+    }
+    if (brought) {
         trace_state_join(h, s->state);
-        s->by_caller = o->follow;
     } else {
         memset(&s->context, 0, sizeof(s->context));
-        random_bytes(s->tracer->deps.env, s->context.trace_id, TRACE_ID_BYTES);
-        s->by_caller = false;
+        memcpy(s->context.trace_id, draw, TRACE_ID_BYTES);
     }
     s->sampled = s->by_caller ? s->context.flags & TRACE_SAMPLED
-                              : chance_says_so(&s->context, o->permille);
+                              : chance_says_so(draw, o->permille);
     s->context.flags = s->sampled ? TRACE_SAMPLED : 0;
     *hex_print(s->context.trace_id, TRACE_ID_BYTES, s->id_text) = '\0';
 }

@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,7 +172,6 @@ START_TEST(chance_keeps_the_share_and_nodes_agree)
 
     o.permille = 250;
     rig_open(&a, &o);
-    o.follow = 0;
     rig_open(&b, &o);
     for (int i = 0; i < 2000; i++) {
         struct spans *s = rig_begin(&a, NULL), *other;
@@ -190,6 +190,33 @@ START_TEST(chance_keeps_the_share_and_nodes_agree)
     ck_assert_uint_lt(sampled, 580);
     rig_close(&a);
     rig_close(&b);
+}
+END_TEST
+
+/* A stranger has its calls kept no more often, nor less, than chance has it. */
+START_TEST(an_id_that_a_client_made_decides_nothing)
+{
+    static const char *const ids[] = { "00000000000000010000000000000001",
+                                       "0000000000000001ffffffffffffffff" };
+    struct trace_options o = all;
+    char parent[TRACEPARENT_BYTES];
+    uint32_t sampled = 0;
+    struct rig r;
+
+    o.permille = 250;
+    o.follow = 0;
+    snprintf(parent, sizeof(parent), "00-%s-b7ad6b7169203331-01", ids[_i]);
+    rig_open(&r, &o);
+    for (int i = 0; i < 2000; i++) {
+        struct spans *s = rig_begin(&r, parent);
+
+        ck_assert_str_eq(spans_trace_id(s), ids[_i]);
+        sampled += s->sampled;
+        tracer_give_block(s);
+    }
+    ck_assert_uint_gt(sampled, 420);
+    ck_assert_uint_lt(sampled, 580);
+    rig_close(&r);
 }
 END_TEST
 
@@ -421,6 +448,7 @@ int main(void)
 
     tcase_add_loop_test(t, who_is_kept, 0, (int)(sizeof(verdicts) / sizeof(verdicts[0])));
     tcase_add_test(t, chance_keeps_the_share_and_nodes_agree);
+    tcase_add_loop_test(t, an_id_that_a_client_made_decides_nothing, 0, 2);
     tcase_add_test(t, off_keeps_nothing);
     tcase_add_test(t, two_traceparents_are_none);
     tcase_add_test(t, exemplars_are_of_traces_that_are_kept);
