@@ -56,6 +56,7 @@ struct run {
     bool answers_out; /* the clients of the gRPC port have read what they were answered */
     struct env_timer drain_poll;
     struct env_timer drain_deadline;
+    struct env_timer last_turn;
 };
 
 /* ---- log ------------------------------------------------------------------------------------- */
@@ -234,12 +235,30 @@ static void begin_drain(struct run *run, bool has_successor)
     }
 }
 
+static void on_last_turn(struct env_timer *t)
+{
+    leave(container_of(t, struct run, last_turn)->exit_code);
+}
+
+/* Connections that carry several calls write at the end of a turn: what their clients are told is
+ * out in the next one. */
+static void end_at_once(struct run *run, int signo)
+{
+    if (env_timer_is_set(&run->last_turn)) {
+        return;
+    }
+    cut_calls(run, "a second signal: ending at once");
+    run->exit_code = 128 + signo;
+    run->last_turn.cb = on_last_turn;
+    env_timer_set(run->node.env, &run->last_turn, env_now_ns(run->node.env) + 1);
+}
+
 static void on_stop_signal(struct run *run, int signo)
 {
     supervise_ending();
     if (run->draining) {
-        cut_calls(run, "a second signal: ending at once");
-        leave(128 + signo);
+        end_at_once(run, signo);
+        return;
     }
     if (!run->node.serving) {
         run->exit_code = EXIT_OK;

@@ -215,6 +215,21 @@ describe('HTTP/2', () => {
     assert.deepEqual(await ended, { code: 0, signal: null })
     assert.equal(s.goaway, 0)
   })
+
+  it('F16 at a second signal every stream has its answer before the node is gone', async () => {
+    const own = await startHttps({ functions, more: 'drain_timeout: 60s' })
+    const client = await Session.open(own)
+    const calls = Array.from({ length: 5 }, () => client.call('sleeper', '20000'))
+    await until('they run', async () => await metric(client, 'fn_runner_running') === 5)
+    own.signal('SIGTERM')
+    await until('it drains', () => own.log.includes('draining: new calls are refused'))
+    own.signal('SIGTERM')
+    for (const got of await Promise.all(calls)) {
+      assert.deepEqual([got.status, got.headers['fn-outcome'], got.code], [502, 'unknown', 0], JSON.stringify(got))
+      assert.match(got.text, /LB313 this load balancer stopped before the call ended/)
+    }
+    assert.deepEqual(await own.ended, { code: 143, signal: null }, own.log)
+  })
 })
 
 function alpn(node) {
