@@ -343,8 +343,8 @@ void mux_part_now(struct mux *m)
     if (m->state == MUX_OPEN || m->state == MUX_PARTING) {
         mux_enter(m, MUX_PARTED);
         mux_wait(m, WAIT_PART, 0);
-        mux_submitted(m, nghttp2_submit_goaway(m->session, NGHTTP2_FLAG_NONE,
-                                               nghttp2_session_get_last_proc_stream_id(m->session),
+        m->last_id = nghttp2_session_get_last_proc_stream_id(m->session);
+        mux_submitted(m, nghttp2_submit_goaway(m->session, NGHTTP2_FLAG_NONE, m->last_id,
                                                NGHTTP2_NO_ERROR, NULL, 0));
     }
 }

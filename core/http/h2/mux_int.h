@@ -53,9 +53,11 @@
 /* Frames in one second that cost us something and bring no request: SETTINGS, PING, PRIORITY, empty
  * DATA, unknown ones, windows opened by a few bytes. Clients send a handful. */
 #define MUX_CONTROLS_MAX 1000
-/* Streams that are reset in one second, by the client or because of what it sent, for each that may
- * be open at a time: a client may give up all that it has, and once more. */
+/* Streams that are reset in one second, by the client or because of what it sent: for each that may
+ * be open at a time, since a client may give up all that it has, and once more; and never fewer
+ * than those of the usual 250, which a client with few at a time may give up one after another. */
 #define MUX_RESETS_PER_STREAM 2
+#define MUX_RESETS_MIN        500
 #define MUX_SMALL_WINDOW 1024 /* an update that opens a closed window by less is a control frame */
 #define MUX_ACKS_MAX     1000 /* answers to pings and settings that a client does not read */
 #define MUX_QUEUE_MAX    1000 /* frames, beside four for each stream, that wait for the socket */
@@ -139,6 +141,7 @@ struct mux {
     uint32_t streams_n;
     uint32_t beside_n; /* streams that are counted beside the connection itself */
     int64_t requests_n;
+    int32_t last_id; /* the last stream that is served, since PARTED */
     int64_t sent_ns; /* when DATA of any stream went last */
     struct mux_rate controls, resets;
     struct buf pending; /* produced and not written */

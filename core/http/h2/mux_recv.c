@@ -23,9 +23,15 @@ static void count_control(struct mux *m)
     }
 }
 
-static void count_reset(struct mux *m)
+/* Streams behind the last one are none that run: whoever sent them before he read our GOAWAY is
+ * right to reset them. */
+static void count_reset(struct mux *m, int32_t id)
 {
-    if (counts_too_many(m, &m->resets, MUX_RESETS_PER_STREAM * m->streams_max)) {
+    int64_t max = MUX_RESETS_PER_STREAM * m->streams_max;
+
+    if (m->state == MUX_PARTED && id > m->last_id) {
+        count_control(m);
+    } else if (counts_too_many(m, &m->resets, max < MUX_RESETS_MIN ? MUX_RESETS_MIN : max)) {
         mux_calm(m, "resets");
     }
 }
@@ -56,7 +62,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     case NGHTTP2_WINDOW_UPDATE:
         break;
     case NGHTTP2_RST_STREAM:
-        count_reset(m);
+        count_reset(m, hd->stream_id);
         break;
     case NGHTTP2_DATA:
         if (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM) {
@@ -233,7 +239,7 @@ static int recv_on_sent(nghttp2_session *session, const nghttp2_frame *frame, vo
         m->terminated = m->terminated || frame->goaway.error_code != NGHTTP2_NO_ERROR;
     } else if (frame->hd.type == NGHTTP2_RST_STREAM) {
         if (is_its_fault(frame->rst_stream.error_code)) {
-            count_reset(m);
+            count_reset(m, id);
         }
     } else if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
                frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&

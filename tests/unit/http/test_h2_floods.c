@@ -103,27 +103,85 @@ END_TEST
 static const unsigned char get_block[] = { 0x82, 0x84, 0x87, 0x41, 0x01, 'a' }; /* GET / of a */
 static const unsigned char cancel[] = { 0, 0, 0, NGHTTP2_CANCEL };
 
-/* Rapid reset, CVE-2023-44487: in one read no request reaches the handler; many of them end the
- * connection. */
-START_TEST(requests_that_are_reset_at_once_cost_no_call)
+/* n requests from stream `id` on, each given up at once. */
+static void give_up(int n, int32_t id)
 {
-    begin();
-    for (int32_t id = 3; id < 3 + 2 * 300; id += 2) {
+    for (; n > 0; n--, id += 2) {
         h2_frame(&c, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id,
                  get_block, sizeof(get_block));
         h2_frame(&c, NGHTTP2_RST_STREAM, 0, id, cancel, sizeof(cancel));
     }
     h2_send(&c);
     wait_consumed(c.fd);
+}
+
+/* Rapid reset, CVE-2023-44487: in one read no request reaches the handler; many of them end the
+ * connection. */
+START_TEST(requests_that_are_reset_at_once_cost_no_call)
+{
+    begin();
+    give_up(300, 3);
     h2_expect(&neighbour, h2_get(&neighbour, "/plain"), 200, "ok");
     ck_assert_int_eq(atomic_load(&fx.requests), 2);
-    for (int32_t id = 603; id < 603 + 2 * 300; id += 2) {
-        h2_frame(&c, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id,
-                 get_block, sizeof(get_block));
-        h2_frame(&c, NGHTTP2_RST_STREAM, 0, id, cancel, sizeof(cancel));
-    }
+    give_up(300, 603);
     h2_await_end(&c);
     ck_assert_uint_eq(c.goaway_code, NGHTTP2_ENHANCE_YOUR_CALM);
+    end();
+}
+END_TEST
+
+static int32_t begin_upload(void)
+{
+    int32_t id = h2_submit(&c, FIELDS(REQUEST("POST", "/echo")), "half", -1);
+
+    h2_send(&c);
+    wait_consumed(c.fd);
+    return id;
+}
+
+static void end_upload(int32_t id)
+{
+    h2_answer_of(&c, id)->send_open = false;
+    nghttp2_session_resume_data(c.session, id);
+    h2_expect(&c, id, 200, "half");
+}
+
+/* Once the tenth request that was given up within a second cut the one beside. */
+START_TEST(few_at_a_time_may_be_given_up_one_after_another)
+{
+    int32_t id;
+
+    h2_limits.h2_streams_max = 4;
+    begin();
+    id = begin_upload();
+    give_up(400, id + 2);
+    end_upload(id);
+    ck_assert(!c.goaway);
+    end();
+}
+END_TEST
+
+/* What a client sent before it read that the connection ends, it resets. More than that is a
+ * flood. */
+START_TEST(resets_behind_the_last_stream_cut_none_that_runs)
+{
+    int32_t id;
+
+    h2_limits.requests_per_connection_max = 2;
+    begin();
+    id = begin_upload();
+    h2_expect(&c, h2_get(&c, "/plain"), 200, "ok");
+    while (c.goaway_last != id + 2) {
+        h2_round(&c);
+    }
+    give_up(_i ? 1500 : 600, id + 4);
+    if (_i) {
+        h2_await_end(&c);
+        ck_assert_uint_eq(c.goaway_code, NGHTTP2_ENHANCE_YOUR_CALM);
+    } else {
+        end_upload(id);
+        ck_assert_uint_eq(c.goaway_code, NGHTTP2_NO_ERROR);
+    }
     end();
 }
 END_TEST
@@ -137,7 +195,7 @@ START_TEST(streams_that_have_to_be_reset_are_limited)
 
     h2_limits.h2_streams_max = 100;
     begin();
-    for (int32_t id = 3; id < 3 + 2 * 300; id += 2) {
+    for (int32_t id = 3; id < 3 + 2 * 600; id += 2) {
         const unsigned char *block = _i == 1 ? get_block : upper;
         size_t len = _i == 1 ? sizeof(get_block) : sizeof(upper);
 
@@ -255,6 +313,8 @@ void add_h2_floods(Suite *s)
     tcase_add_test(t, windows_cannot_be_opened_by_drops);
     tcase_add_test(t, answers_to_pings_do_not_pile_up);
     tcase_add_test(t, requests_that_are_reset_at_once_cost_no_call);
+    tcase_add_test(t, few_at_a_time_may_be_given_up_one_after_another);
+    tcase_add_loop_test(t, resets_behind_the_last_stream_cut_none_that_runs, 0, 2);
     tcase_add_loop_test(t, streams_that_have_to_be_reset_are_limited, 0, 2);
     tcase_add_test(t, continuations_are_limited);
     tcase_add_loop_test(t, a_small_block_cannot_be_a_large_head, 0, 2);
