@@ -96,14 +96,30 @@ static void lb_plugins(struct config *c, struct conf_problems *p)
     set_pool(c, p);
 }
 
+static bool has_manager(const struct config *c)
+{
+    return c->pool.use && strcmp(c->pool.use, "npm") == 0;
+}
+
+/* The manager provides them. */
+static void check_runners(const struct config *c, struct conf_problems *p)
+{
+    const struct conf_override *o = c->priv->overrides[SECTION_POOL];
+
+    for (; has_manager(c) && o->key; o++) {
+        if (strcmp(o->key, "runners") == 0) {
+            conf_warning(p, "CFG710", NULL, "%s has no effect: pool is npm", o->where);
+        }
+    }
+}
+
 /* A manager takes demand of a load balancer that has a certificate only under its name. */
 static void check_lb_id(const struct config *c, struct conf_problems *p)
 {
     const struct config_tls *tls =
         c->grpc->client_tls ? config_tls_find(c, c->grpc->client_tls) : NULL;
 
-    if (c->pool.use && strcmp(c->pool.use, "npm") == 0 && tls && tls->cert &&
-        !conf_get(c->pool.node, "lb_id")) {
+    if (has_manager(c) && tls && tls->cert && !conf_get(c->pool.node, "lb_id")) {
         conf_warning(p, "CFG710", c->pool.where,
                      "pool npm: lb_id is missing: the manager gives runners only to the name of "
                      "the certificate that it sees; expected the name in %s",
@@ -116,8 +132,7 @@ static void check_pool_tls(const struct config *c, struct conf_problems *p)
 {
     const struct conf_node *n = conf_get(c->pool.node, "tls");
 
-    if (c->pool.use && strcmp(c->pool.use, "npm") == 0 && n && n->text && n->text[0] &&
-        !config_tls_find(c, n->text)) {
+    if (has_manager(c) && n && n->text && n->text[0] && !config_tls_find(c, n->text)) {
         conf_problem(p, "CFG704", conf_where(c->priv->file, n),
                      "tls, got %s; expected the name of an entry of tls:", conf_quote(n->text));
     }
@@ -142,6 +157,7 @@ static void check_functions(const struct config *c, struct conf_problems *p)
 static void lb_effect(const struct config *c, struct conf_problems *p)
 {
     check_functions(c, p);
+    check_runners(c, p);
     check_lb_id(c, p);
     check_pool_tls(c, p);
 }
