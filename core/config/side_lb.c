@@ -55,6 +55,11 @@ static bool meant_pool(const struct config *c)
            (names && conf_is_misspelt(conf_get(root, "plugins"), names, "pool"));
 }
 
+static bool has_manager(const struct config *c)
+{
+    return c->pool.use && strcmp(c->pool.use, "npm") == 0;
+}
+
 static void set_pool(struct config *c, struct conf_problems *p)
 {
     static const struct conf_override inside = { "runners", "default", "local:" };
@@ -70,7 +75,7 @@ static void set_pool(struct config *c, struct conf_problems *p)
         c->pool.overrides[0] = inside;
         return;
     }
-    if (c->priv->npm) {
+    if (c->priv->npm && !has_manager(c)) { /* else the file's options count */
         c->pool = config_plugin_default(FN_KIND_POOL, "npm", "FN_NPM_ADDRESS");
     } else if (!c->pool.where) {
         c->pool = config_plugin_default(FN_KIND_POOL, "static", "default");
@@ -94,11 +99,6 @@ static void lb_plugins(struct config *c, struct conf_problems *p)
         check_placer(c, &c->shadow.items[i], p);
     }
     set_pool(c, p);
-}
-
-static bool has_manager(const struct config *c)
-{
-    return c->pool.use && strcmp(c->pool.use, "npm") == 0;
 }
 
 /* The manager provides them. */

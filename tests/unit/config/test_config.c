@@ -801,6 +801,24 @@ START_TEST(test_variables_win_over_the_file)
 }
 END_TEST
 
+/* Once the variable of one option took the file's other ones away. */
+START_TEST(test_a_manager_s_address_leaves_the_pool_s_options)
+{
+    char *const env[] = { "FN_NPM_ADDRESS=m:1", NULL };
+    static const char *const pools[] = { "{ use: npm, address: \"a:1\", lb_id: me }",
+                                         "{ use: static, runners: [\"a:1\"] }" };
+    char yaml[160];
+
+    snprintf(yaml, sizeof(yaml), "node: lb\nplugins: { pool: %s }\n", pools[_i]);
+    load(yaml, env);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_str_eq(config->pool.use, "npm");
+    ck_assert_str_eq(config->pool.overrides[0].key, "address");
+    ck_assert_str_eq(config->pool.overrides[0].text, "m:1");
+    ck_assert_int_eq(config->pool.node != NULL, _i == 0);
+}
+END_TEST
+
 START_TEST(test_values_from_files)
 {
     char number[160];
@@ -882,6 +900,7 @@ int main(void)
     tcase_add_test(t, test_plugins_of_other_sides_are_forgotten);
     tcase_add_test(t, test_nothing_makes_a_full_node);
     tcase_add_test(t, test_variables_win_over_the_file);
+    tcase_add_loop_test(t, test_a_manager_s_address_leaves_the_pool_s_options, 0, 2);
     tcase_add_test(t, test_values_from_files);
     tcase_add_test(t, test_certificate_variables_turn_tls_on);
     tcase_add_test(t, test_a_want_of_memory_ends_one_copy);
