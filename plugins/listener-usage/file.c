@@ -60,9 +60,23 @@ static int move(const struct file *f, int64_t from, int64_t to)
     return rename(a, b);
 }
 
+/* Those that a larger `keep` has left, up to the first that is not there. */
+static void remove_older(const struct file *f)
+{
+    char name[PATH_MAX];
+
+    for (int64_t i = f->keep + 1; i <= KEEP_MAX; i++) {
+        snprintf(name, sizeof(name), "%s.%lld", f->path, (long long)i);
+        if (unlink(name) < 0) {
+            break;
+        }
+    }
+}
+
 /* path.1 becomes path.2 and so on; what was path.<keep> is gone. */
 static void rotate(struct file *f)
 {
+    remove_older(f);
     for (int64_t i = f->keep - 1; i >= 0; i--) {
         move(f, i, i + 1); /* there may be fewer */
     }

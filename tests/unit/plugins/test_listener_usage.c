@@ -256,6 +256,28 @@ START_TEST(rotation)
 }
 END_TEST
 
+/* Once they stayed for ever. */
+START_TEST(fewer_are_kept_than_before)
+{
+    struct file f = file_of(1, 9);
+
+    for (int i = 0; i < 6; i++) {
+        add(&f, "line\n");
+    }
+    is_in(".5", "line\n");
+    file_close(&f);
+    f = file_of(1, 2);
+    add(&f, "last\n");
+    is_in("", "last\n");
+    is_in(".1", "line\n");
+    is_in(".2", "line\n");
+    is_in(".3", NULL);
+    is_in(".4", NULL);
+    is_in(".5", NULL);
+    file_close(&f);
+}
+END_TEST
+
 START_TEST(moved_by_another)
 {
     struct file f = file_of(1000, 2);
@@ -345,6 +367,7 @@ int main(void)
     t = tcase_create("file");
     tcase_add_checked_fixture(t, begin, end_all);
     tcase_add_test(t, rotation);
+    tcase_add_test(t, fewer_are_kept_than_before);
     tcase_add_test(t, moved_by_another);
     tcase_add_test(t, half_a_line);
     tcase_add_test(t, no_room);
