@@ -73,6 +73,11 @@ static int sender_of(const siginfo_t *info)
     return info->si_code <= 0 ? (int)info->si_pid : 0;
 }
 
+static bool asks_for_end(int signo)
+{
+    return signo == SIGTERM || signo == SIGINT || signo == SIGUSR2;
+}
+
 /* Whether the process above and the others asked for the end as often without this one. */
 static bool is_echo(uint32_t asked[2], const siginfo_t *info)
 {
@@ -101,10 +106,10 @@ static void *signals_run(void *arg)
     for (;;) {
         int signo = sigtimedwait(&signals.set, &info, &tick);
 
-        if ((signo == SIGTERM || signo == SIGINT) && is_echo(asked, &info)) {
+        if (asks_for_end(signo) && is_echo(asked, &info)) {
             continue;
         }
-        if (signo == SIGTERM || signo == SIGINT) {
+        if (asks_for_end(signo)) {
             stop = signo;
             if (++stops == 2) {
                 overdue_ns = loop_clock_ns() + SIGNALS_PATIENCE_NS;

@@ -3,8 +3,8 @@
  * The loop may be stuck when the node is asked to end, and a signal without a handler ends a
  * process without a word. So a thread of its own waits for signals: SIGTERM, SIGINT, SIGHUP and
  * SIGUSR2 go to the loop, every other one that would end the process is told and has no effect.
- * When the loop does not end the process after a second SIGTERM or SIGINT, or the process does not
- * come to its end in time, overdue() does. Signals of a thread's own mistakes, SIGQUIT and those of
+ * When the loop does not end the process after a second SIGTERM, SIGINT or SIGUSR2, or the process
+ * does not come to its end in time, overdue() does. Signals of a thread's own mistakes, SIGQUIT and those of
  * job control stay as they are. One per process. */
 #ifndef LOOP_SIGNALS_H
 #define LOOP_SIGNALS_H

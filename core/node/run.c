@@ -93,6 +93,12 @@ static _Noreturn void leave(int code)
     _exit(code);
 }
 
+/* Of an end at once. With a successor it is the same end. */
+static int exit_code_of(int signo)
+{
+    return 128 + (signo == SIGUSR2 ? SIGTERM : signo);
+}
+
 /* ---- drain ----------------------------------------------------------------------------------- */
 
 /* A call has ended for the runner when its answer is queued: a slow client's is still here. What a
@@ -248,7 +254,7 @@ static void end_at_once(struct run *run, int signo)
         return;
     }
     cut_calls(run, "a second signal: ending at once");
-    run->exit_code = 128 + signo;
+    run->exit_code = exit_code_of(signo);
     run->last_turn.cb = on_last_turn;
     env_timer_set(run->node.env, &run->last_turn, env_now_ns(run->node.env) + 1);
 }
@@ -481,7 +487,7 @@ static void on_overdue(void *ud, int signo)
         log_error("a second signal, and the loop is stuck: ending at once, calls are cut", "plugin",
                   busy ? b.name : NULL, "kind", busy ? b.kind : NULL, "method",
                   busy ? b.method : NULL);
-        leave(128 + signo);
+        leave(exit_code_of(signo));
     }
     log_error("the node does not come to its end: destroy() or an exit handler of a plugin hangs; "
               "ending at once");

@@ -216,14 +216,14 @@ describe('HTTP/2', () => {
     assert.equal(s.goaway, 0)
   })
 
-  it('F16 at a second signal every stream has its answer before the node is gone', async () => {
+  for (const signal of ['SIGTERM', 'SIGUSR2']) it(`F16 at a second signal every stream has its answer before the node is gone: ${signal}`, async () => {
     const own = await startHttps({ functions, more: 'drain_timeout: 60s' })
     const client = await Session.open(own)
     const calls = Array.from({ length: 5 }, () => client.call('sleeper', '20000'))
     await until('they run', async () => await metric(client, 'fn_runner_running') === 5)
     own.signal('SIGTERM')
     await until('it drains', () => own.log.includes('draining: new calls are refused'))
-    own.signal('SIGTERM')
+    own.signal(signal)
     for (const got of await Promise.all(calls)) {
       assert.deepEqual([got.status, got.headers['fn-outcome'], got.code], [502, 'unknown', 0], JSON.stringify(got))
       assert.match(got.text, /LB313 this load balancer stopped before the call ended/)

@@ -121,12 +121,14 @@ START_TEST(signals_without_meaning_are_told_and_do_nothing)
 }
 END_TEST
 
+static int second;
+
 static void hang(struct env_task *t)
 {
     (void)t;
     kill(getpid(), SIGTERM);
     usleep(1000); /* else both may be one */
-    kill(getpid(), SIGINT);
+    kill(getpid(), second);
     for (;;) {
         pause();
     }
@@ -142,6 +144,7 @@ START_TEST(a_second_one_ends_a_stuck_loop)
 {
     struct env_task t = { .cb = hang };
 
+    second = _i == 0 ? SIGINT : SIGUSR2;
     ck_assert_int_eq(signals_watch(loop, ignore, NULL, NULL), 0);
     loop_enter(loop);
     env_defer(loop_env(loop), &t);
@@ -170,7 +173,7 @@ int main(void)
     tcase_add_test(t, the_loop_hears_of_signals_also_of_earlier_ones);
     tcase_add_loop_test(t, what_a_group_got_and_the_process_above_passes_on_is_one, 0, 2);
     tcase_add_test(t, signals_without_meaning_are_told_and_do_nothing);
-    tcase_add_exit_test(t, a_second_one_ends_a_stuck_loop, 3);
+    tcase_add_loop_exit_test(t, a_second_one_ends_a_stuck_loop, 3, 0, 2);
     tcase_add_exit_test(t, the_end_has_a_deadline, 4);
     suite_add_tcase(s, t);
     r = srunner_create(s);
