@@ -290,6 +290,14 @@ describe('supervision', () => {
     assert.equal((await lb.stop()).code, 0)
   })
 
+  it('passes on what a restart by systemd sends', async () => {
+    const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, args: ['--supervise'] })
+    started.push(lb)
+    lb.signal('SIGUSR2')
+    assert.deepEqual(await lb.ended, { code: 0, signal: null })
+    assert.match(lb.log, /drained: no work is left, the node ends/)
+  })
+
   it('takes the node with it when it is killed', async () => {
     const lb = await lbWith('e09_null', { args: ['--supervise'] })
     await lb.kill()
