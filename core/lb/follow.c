@@ -15,6 +15,7 @@
 #define PAUSE_NS     (20 * ENV_MS) /* after an answer */
 #define RETRY_NS     (1 * ENV_S)   /* after none, or one that is not understood */
 #define UNKNOWN_NS   (60 * ENV_S)  /* after 404: it may be another one by then */
+#define BY_TURNS_NS  (5 * ENV_S)   /* beyond the pause: another one so soon is one of several */
 #define CURSOR_BYTES 64
 #define ANSWER_BYTES_MAX (1u << 20)
 #define WAIT_PART    2 /* of a request's time, so that it never ends as a failure */
@@ -32,6 +33,7 @@ struct follow {
     char cursor[CURSOR_BYTES]; /* "": it knows nothing */
     int64_t another_ns; /* when another process answered last; 0 = never */
     int64_t pause_ns;   /* of several that answer by turns; 0 = one answers */
+    bool owed;          /* an answer meant all, and was taken for one of several by turns */
     struct question *question;
     struct env_timer timer;
 };
@@ -99,7 +101,7 @@ static int tell_answer(struct follow *f, struct jr *r)
 static bool is_by_turns(struct follow *f)
 {
     int64_t now_ns = env_now_ns(f->env), ttl_ns = catalog_ttl_ns(f->catalog);
-    bool soon = f->another_ns > 0 && now_ns - f->another_ns < ttl_ns;
+    bool soon = f->another_ns > 0 && now_ns - f->another_ns < f->pause_ns + BY_TURNS_NS;
     int64_t longest_ns = ttl_ns / 2 < UNKNOWN_NS ? ttl_ns / 2 : UNKNOWN_NS;
 
     f->another_ns = now_ns;
@@ -110,7 +112,9 @@ static bool is_by_turns(struct follow *f)
     return soon;
 }
 
-/* What is not understood, and what names no ids, may be about anything. Returns the pause. */
+/* What is not understood, and what names no ids, may be about anything. So may what was taken for
+ * a turn, if the same one answers then: it was a node that was started once more. Returns the
+ * pause. */
 static int64_t follow_tell(struct follow *f, const char *body, size_t len)
 {
     struct arena arena;
@@ -122,12 +126,13 @@ static int64_t follow_tell(struct follow *f, const char *body, size_t len)
     jr_init(&reader, body, len, &arena);
     r = tell_answer(f, &reader);
     by_turns = r == TOLD_ALL_BY_ANOTHER && is_by_turns(f);
-    if (r != TOLD_IDS && !by_turns) {
-        catalog_expire(f->catalog);
-    }
     if (!by_turns) {
+        if (r != TOLD_IDS || f->owed) {
+            catalog_expire(f->catalog);
+        }
         f->pause_ns = 0;
     }
+    f->owed = by_turns;
     arena_finish(&arena);
     return r < 0 ? RETRY_NS : by_turns ? f->pause_ns : PAUSE_NS;
 }
@@ -209,6 +214,7 @@ void follow_set_source(struct follow *f, const struct catalog_source *source, in
     f->timeout_ns = timeout_ns;
     f->cursor[0] = '\0';
     f->another_ns = f->pause_ns = 0;
+    f->owed = false;
     if (source) {
         follow_later(f, 0);
     }

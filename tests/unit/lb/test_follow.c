@@ -257,21 +257,66 @@ START_TEST(nodes_that_answer_by_turns_are_asked_slowly)
 }
 END_TEST
 
+static const int64_t starts_apart_ns[] = { 10 * ENV_S, 3600 * ENV_S };
+
 /* A node that was started again has missed everything, however often within a day. */
 START_TEST(a_node_that_was_started_again_tells_all)
 {
     char text[64];
 
+    load("F", "A");
     follow_begin();
     for (int i = 0; i < 5; i++) {
-        load("F", "A");
         snprintf(text, sizeof(text), "{\"cursor\":\"P%d-1\",\"all\":true}", i);
-        say(n_asked - 1 - 2, 200, text);
+        say(n_asked - 1, 200, text);
         load("F", "A");
         fake_env_advance(env, 20 * ENV_MS);
         ck_assert_int_eq(strncmp(asked[n_asked - 1].path, "/v2/runner/changes?", 19), 0);
-        fake_env_advance(env, 3600 * ENV_S);
+        fake_env_advance(env, starts_apart_ns[_i]);
     }
+}
+END_TEST
+
+/* One that was started twice within seconds looks like several, until it answers again: values that
+ * are kept for an hour would be old for an hour. */
+START_TEST(a_node_that_was_started_twice_tells_all)
+{
+    follow_begin();
+    say(n_asked - 1, 200, "{\"cursor\":\"P0-1\",\"all\":true}");
+    fake_env_advance(env, 20 * ENV_MS);
+    say(n_asked - 1, 200, "{\"cursor\":\"P1-1\",\"all\":true}");
+    load("F", "A");
+    fake_env_advance(env, 20 * ENV_MS);
+    say(n_asked - 1, 200, "{\"cursor\":\"P2-1\",\"all\":true}");
+    fake_env_advance(env, ENV_S);
+    ck_assert_str_eq(asked[n_asked - 1].path, "/v2/runner/changes?after=P2-1&wait_ms=2500");
+    say(n_asked - 1, 200, "{\"cursor\":\"P2-1\",\"ids\":[]}");
+    load("F", "A");
+    fake_env_advance(env, 20 * ENV_MS);
+    say(n_asked - 1, 200, "{\"cursor\":\"P2-1\",\"ids\":[]}");
+    ck_assert_int_eq(find("F"), 0);
+}
+END_TEST
+
+/* Values that are not kept at all make it ask no faster. */
+START_TEST(nodes_that_answer_by_turns_are_asked_slowly_without_a_cache)
+{
+    const struct catalog_options none = { .stale_ns = 3600 * ENV_S };
+    int questions = 0;
+
+    catalog_set_options(catalog, &none, &source);
+    follow_begin();
+    for (int i = 0; i < 100; i++) {
+        char text[64];
+
+        if (n_asked > questions) {
+            snprintf(text, sizeof(text), "{\"cursor\":\"P%d-1\",\"all\":true}", n_asked % 2);
+            questions = n_asked;
+            say(questions - 1, 200, text);
+        }
+        fake_env_advance(env, 100 * ENV_MS);
+    }
+    ck_assert_int_le(questions, 13);
 }
 END_TEST
 
@@ -337,7 +382,10 @@ Suite *follow_suite(void)
                         (int)(sizeof(nonsense) / sizeof(nonsense[0])));
     tcase_add_test(tc, a_cursor_alone_means_all);
     tcase_add_loop_test(tc, nodes_that_answer_by_turns_are_asked_slowly, 0, 3);
-    tcase_add_test(tc, a_node_that_was_started_again_tells_all);
+    tcase_add_loop_test(tc, a_node_that_was_started_again_tells_all, 0,
+                        (int)(sizeof(starts_apart_ns) / sizeof(starts_apart_ns[0])));
+    tcase_add_test(tc, a_node_that_was_started_twice_tells_all);
+    tcase_add_test(tc, nodes_that_answer_by_turns_are_asked_slowly_without_a_cache);
     tcase_add_loop_test(tc, a_node_that_does_not_answer_is_asked_again_later, 0,
                         (int)(sizeof(failures) / sizeof(failures[0])));
     tcase_add_test(tc, another_source_is_asked_from_the_beginning);
