@@ -42,6 +42,7 @@ struct parent {
     uint32_t pause_ms;
     int older;  /* of copies[]: what starts serve with until the next reload; -1 = the file */
     int served; /* of copies[]: what was in use before the last start */
+    bool early; /* `older` stands because something was not there; the file is tried again then */
     int stop;   /* signal that asks for the end, 0 = none */
 };
 
@@ -250,12 +251,43 @@ static void lengthen_pause(struct parent *s)
     s->pause_ms = s->pause_ms * 2 < PAUSE_MAX_MS ? s->pause_ms * 2 : PAUSE_MAX_MS;
 }
 
-/* An engine or a port may be away for as long as it likes: this is tried for ever. */
+static bool is_copy_of(const char *path, int copy)
+{
+    char a[4096], b[sizeof(a)];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    off_t at = 0;
+    ssize_t n, m;
+
+    if (fd < 0) {
+        return false;
+    }
+    do {
+        n = pread(fd, a, sizeof(a), at);
+        m = pread(copy, b, sizeof(b), at);
+        at += n;
+    } while (n > 0 && n == m && memcmp(a, b, (size_t)n) == 0);
+    close(fd);
+    return n == 0 && m == 0;
+}
+
+/* An engine or a port may be away for as long as it likes: this is tried for ever. What is not
+ * there may be wanted by the file alone, and what served before would start; or by both, and the
+ * next thing somebody mends is the file. So they are tried in turn. */
 static void put_off(struct parent *s)
 {
+    const char *file = s->start->config_path;
+
     lengthen_pause(s);
+    if (s->early) {
+        s->older = -1;
+        s->early = false;
+    } else if (s->older < 0 && file && !is_copy_of(file, s->served)) {
+        s->older = s->served;
+        s->early = true;
+    }
     log_error("the node cannot start yet and is started again; its own line says why", "pause_ms",
-              log_num(s->pause_ms));
+              log_num(s->pause_ms), "with",
+              s->older >= 0 ? "what served before" : "the configuration as it is now");
 }
 
 static void tell_crash(struct parent *s, int status)
@@ -286,6 +318,7 @@ static bool count_crash(struct parent *s)
 {
     int64_t oldest_s;
 
+    s->early = false;
     s->crashes_s[s->n_crashes++ % CRASHES_MAX] = supervise_now_s();
     oldest_s = s->crashes_s[s->n_crashes % CRASHES_MAX];
     if (s->n_crashes >= CRASHES_MAX && supervise_now_s() - oldest_s < CRASHES_WITHIN_S) {

@@ -82,6 +82,13 @@ static const struct life lives[][STARTS_MAX + 1] = {
       { .serves = 2, .unused = true, .exit_code = EXIT_CONFIG }, { .serves = 1 } },
     /* one that the file shows at once: what served last is not that of the start */
     { { .serves = 1, .edited = B }, { .serves = 2, .edited = "node: [" }, { .serves = 2 } },
+    /* one that wants what is not there, which what served before does not */
+    { { .serves = 1, .edited = B }, { .serves = 2, .unused = true, .exit_code = EXIT_UNAVAILABLE },
+      { .serves = 1 }, { .serves = 1 } },
+    /* neither starts, and somebody mends the file */
+    { { .serves = 1, .edited = B }, { .serves = 2, .unused = true, .exit_code = EXIT_UNAVAILABLE },
+      { .serves = 1, .unused = true, .edited = C, .exit_code = EXIT_UNAVAILABLE },
+      { .serves = 3 } },
 };
 
 /* Five starts within 60 s that do not serve, of which one crashed. */
