@@ -3,9 +3,9 @@
  * The loop may be stuck when the node is asked to end, and a signal without a handler ends a
  * process without a word. So a thread of its own waits for signals: SIGTERM, SIGINT, SIGHUP and
  * SIGUSR2 go to the loop, every other one that would end the process is told and has no effect.
- * When the loop does not end the process after a second SIGTERM, SIGINT or SIGUSR2, or the process
- * does not come to its end in time, overdue() does. Signals of a thread's own mistakes, SIGQUIT and those of
- * job control stay as they are. One per process. */
+ * When the loop does not end the process after a second one of SIGTERM, SIGINT and SIGUSR2, or the
+ * process does not come to its end in time, overdue() does. Signals of a thread's own mistakes,
+ * SIGQUIT and those of job control stay as they are. One per process. */
 #ifndef LOOP_SIGNALS_H
 #define LOOP_SIGNALS_H
 
@@ -20,7 +20,7 @@ struct signals_config {
     void (*overdue)(void *ud, int signo);
     void *ud;
     /* The process above, which passes on what it gets; 0 = none. A terminal and systemd send to
-     * both: the second SIGTERM is then its first one, and no second. */
+     * both: the second request for the end is then its first one, and no second. */
     int above_pid;
 };
 

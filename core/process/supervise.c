@@ -182,6 +182,19 @@ static bool open_shared(const char *config_path)
     return copies[0] >= 0 && copies[1] >= 0 && (!config_path || copy_file(config_path, copies[0]));
 }
 
+/* What means something to the node, and its end. */
+static sigset_t heard_set(void)
+{
+    static const int heard[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGCHLD };
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
+        sigaddset(&set, heard[i]);
+    }
+    return set;
+}
+
 /* Waits for the child's end, or up to `pause_ms` when it has none; passes signals on. */
 static bool wait_for(struct parent *s, const sigset_t *set, uint32_t pause_ms, int *ret_status)
 {
@@ -339,17 +352,11 @@ int supervise(struct config *c, const struct start *o,
 {
     struct parent s = { .start = o, .first = c, .older = -1 };
     pid_t parent = getpid();
-    sigset_t set;
+    sigset_t set = heard_set();
     int status = 0;
     enum end end;
     int code;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGUSR2);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signals_block(); /* what else would end it, and by that the node */
     if (!open_shared(o->config_path)) {

@@ -72,12 +72,12 @@ static void count_and_stop(void *ud, int signo)
     loop_stop(loop);
 }
 
-static void stop_from(int pid)
+static void stop_from(int pid, int signo)
 {
-    siginfo_t info = { .si_signo = SIGTERM, .si_code = SI_USER };
+    siginfo_t info = { .si_signo = signo, .si_code = SI_USER };
 
     info.si_pid = pid;
-    ck_assert_int_eq(syscall(SYS_rt_sigqueueinfo, getpid(), SIGTERM, &info), 0);
+    ck_assert_int_eq(syscall(SYS_rt_sigqueueinfo, getpid(), signo, &info), 0);
     kill(getpid(), SIGRTMIN + 1); /* told behind it */
     sem_wait(&told);
 }
@@ -85,17 +85,18 @@ static void stop_from(int pid)
 /* The second one cut the calls of a drain. */
 START_TEST(what_a_group_got_and_the_process_above_passes_on_is_one)
 {
-    int stops = 0;
+    int stops = 0, signo = _i < 2 ? SIGTERM : SIGUSR2;
+    bool above_first = _i % 2 == 0;
 
     ck_assert_int_eq(signals_watch(loop, count_and_stop, &stops, NULL), 0);
-    stop_from(_i == 0 ? ABOVE_PID : 1);
+    stop_from(above_first ? ABOVE_PID : 1, signo);
     loop_run(loop);
     ck_assert_int_eq(stops, 1);
-    stop_from(_i == 0 ? 1 : ABOVE_PID);
+    stop_from(above_first ? 1 : ABOVE_PID, signo);
     kill(getpid(), SIGHUP);
     loop_run(loop);
     ck_assert_int_eq(stops, 1);
-    stop_from(ABOVE_PID);
+    stop_from(ABOVE_PID, signo);
     loop_run(loop);
     ck_assert_int_eq(stops, 2);
 }
@@ -171,7 +172,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, the_loop_hears_of_signals_also_of_earlier_ones);
-    tcase_add_loop_test(t, what_a_group_got_and_the_process_above_passes_on_is_one, 0, 2);
+    tcase_add_loop_test(t, what_a_group_got_and_the_process_above_passes_on_is_one, 0, 4);
     tcase_add_test(t, signals_without_meaning_are_told_and_do_nothing);
     tcase_add_loop_exit_test(t, a_second_one_ends_a_stuck_loop, 3, 0, 2);
     tcase_add_exit_test(t, the_end_has_a_deadline, 4);

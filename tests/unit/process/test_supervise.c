@@ -3,10 +3,12 @@
 #include <check.h>
 #include <fcntl.h>
 #include <process/supervise.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STARTS_MAX 6
@@ -18,6 +20,7 @@ struct life {
     const char *reload; /* what it takes before it crashes; NULL: nothing */
     bool unused;        /* it crashes before its configuration is in use */
     const char *edited; /* what the file holds then, which no reload has taken */
+    int told;           /* a signal to its parent, which it waits for; then it ends with 0 */
     int exit_code;      /* how it ends if it is not the last one; 0: a crash */
 };
 
@@ -34,6 +37,20 @@ static void write_file(const char *yaml)
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(fputs(yaml, f), 0);
     ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Signals are blocked, as the parent has them. */
+static void hear_of(int signo)
+{
+    const struct timespec limit = { LIMIT_S / 2, 0 };
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, signo);
+    kill(getppid(), signo);
+    if (sigtimedwait(&set, NULL, &limit) != signo) {
+        _exit(EXIT_USAGE);
+    }
 }
 
 /* Exit code 64 is a mistake of this test. */
@@ -56,6 +73,10 @@ static int run_node(struct config *c, const struct start *o)
     }
     if (life->edited) {
         write_file(life->edited);
+    }
+    if (life->told) {
+        hear_of(life->told);
+        _exit(EXIT_OK);
     }
     if (life[1].serves == 0) {
         supervise_ending();
@@ -139,6 +160,17 @@ START_TEST(what_is_not_there_yet_is_waited_for)
 }
 END_TEST
 
+static const int ends[] = { SIGTERM, SIGINT, SIGUSR2 };
+
+/* The next start would be a mistake: 64. */
+START_TEST(whoever_asks_the_parent_for_the_end_asks_the_node)
+{
+    const struct life life[] = { { .serves = 1, .told = ends[_i] }, { 0 } };
+
+    live(life);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("supervise");
@@ -149,6 +181,8 @@ int main(void)
     tcase_add_loop_test(t, the_configuration_that_served_stays, 0,
                         (int)(sizeof(lives) / sizeof(lives[0])));
     tcase_add_test(t, what_is_not_there_yet_is_waited_for);
+    tcase_add_loop_test(t, whoever_asks_the_parent_for_the_end_asks_the_node, 0,
+                        (int)(sizeof(ends) / sizeof(ends[0])));
     tcase_set_timeout(t, LIMIT_S);
     suite_add_tcase(s, t);
     srunner_run_all(runner, CK_ENV);
