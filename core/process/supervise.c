@@ -231,6 +231,7 @@ enum end {
     END_WANTED,  /* it chose to, and so does its parent */
     END_REFUSED, /* the file, after a crash: what served before is there yet */
     END_EARLY,   /* after a crash: something that it needs is not there */
+    END_UNMADE,  /* after a crash: there is no process for it */
     END_CRASH,
 };
 
@@ -301,6 +302,21 @@ static void put_off(struct parent *s)
     log_error("the node cannot start yet and is started again; its own line says why", "pause_ms",
               log_num(s->pause_ms), "with",
               s->older >= 0 ? "what served before" : "the configuration as it is now");
+}
+
+/* Of a child that was made, or could not be. */
+static enum end await_end(struct parent *s, const sigset_t *set, int *ret_status, int *ret_code)
+{
+    if (s->child > 0) {
+        wait_for(s, set, 0, ret_status);
+        s->child = 0;
+        return end_of(s, *ret_status, ret_code);
+    }
+    lengthen_pause(s);
+    log_error("supervise: no process can be made", "error", strerror(errno), "pause_ms",
+              s->n_crashes > 0 ? log_num(s->pause_ms) : NULL);
+    *ret_code = EXIT_UNAVAILABLE;
+    return s->n_crashes > 0 ? END_UNMADE : END_WANTED;
 }
 
 static void tell_crash(struct parent *s, int status)
@@ -375,13 +391,7 @@ int supervise(struct config *c, const struct start *o,
             sigprocmask(SIG_UNBLOCK, &chld, NULL);
             return be_child(&s, parent, run);
         }
-        if (s.child < 0) {
-            log_error("supervise: no process can be made", "error", strerror(errno));
-            return EXIT_UNAVAILABLE;
-        }
-        wait_for(&s, &set, 0, &status);
-        s.child = 0;
-        end = end_of(&s, status, &code);
+        end = await_end(&s, &set, &status, &code);
         if (end == END_WANTED) {
             return code;
         }
@@ -391,10 +401,11 @@ int supervise(struct config *c, const struct start *o,
         }
         if (end == END_EARLY) {
             put_off(&s);
-        } else if (count_crash(&s)) {
+        } else if (end == END_CRASH) {
+            if (!count_crash(&s)) {
+                return EXIT_INTERNAL;
+            }
             tell_crash(&s, status);
-        } else {
-            return EXIT_INTERNAL;
         }
         wait_for(&s, &set, s.pause_ms, &status);
         if (s.stop) {

@@ -1,6 +1,7 @@
 /* With which configuration a node is started again: run() below is the node, and each start of it
  * does what the test's next line says. */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <process/supervise.h>
 #include <signal.h>
@@ -160,6 +161,34 @@ START_TEST(what_is_not_there_yet_is_waited_for)
 }
 END_TEST
 
+/* The parent's, which makes each start. */
+static int forks, fork_fails_from, fork_fails_n;
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+
+pid_t __wrap_fork(void)
+{
+    int n = forks++;
+
+    if (n >= fork_fails_from && n < fork_fails_from + fork_fails_n) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_fork();
+}
+
+START_TEST(a_process_that_cannot_be_made_is_made_later)
+{
+    const struct life life[] = { { .serves = 1 }, { .serves = 1 }, { 0 } };
+
+    forks = 0;
+    fork_fails_from = 1;
+    fork_fails_n = 2;
+    live(life);
+    ck_assert_int_eq(forks, 4);
+}
+END_TEST
+
 static const int ends[] = { SIGTERM, SIGINT, SIGUSR2 };
 
 /* The next start would be a mistake: 64. */
@@ -181,6 +210,7 @@ int main(void)
     tcase_add_loop_test(t, the_configuration_that_served_stays, 0,
                         (int)(sizeof(lives) / sizeof(lives[0])));
     tcase_add_test(t, what_is_not_there_yet_is_waited_for);
+    tcase_add_test(t, a_process_that_cannot_be_made_is_made_later);
     tcase_add_loop_test(t, whoever_asks_the_parent_for_the_end_asks_the_node, 0,
                         (int)(sizeof(ends) / sizeof(ends[0])));
     tcase_set_timeout(t, LIMIT_S);
