@@ -189,11 +189,23 @@ int lookups_start(struct lookups *s, struct lookup *l, const unsigned char *addr
     return wait_new(s, l, address);
 }
 
+/* At most `n` of its address are asked about before it. */
+static bool is_among_first(const struct lookup *l, uint32_t n)
+{
+    const struct lookup *before = TAILQ_FIRST(&l->asker->lookups);
+
+    while (before != l && n > 0) {
+        before = TAILQ_NEXT(before, link);
+        n--;
+    }
+    return before == l;
+}
+
 void lookups_join(struct lookups *s, struct lookup *l, const unsigned char *address)
 {
     struct lookup_asker *a = l->asker ? asker_of(s, address) : NULL;
 
-    if (a && a->n + 1 < l->asker->n) {
+    if (a && !is_among_first(l, a->n)) {
         asker_remove(s, l);
         asker_add(a, l);
     } else if (a) {

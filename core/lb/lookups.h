@@ -3,8 +3,8 @@
  * A refresh is of a function that this node knows; it is new when it is of anything else, which
  * strangers can make up. Both kinds have places of their own, so that no number of made-up ids
  * delays what is known. New ones that find no place wait: by address, one address after the other,
- * each in its order, for LOOKUPS_WAIT_NS at most; one that several addresses want, in the shortest
- * of their queues. What one address has waiting is held to its share (base/share.h) of
+ * each in its order, for LOOKUPS_WAIT_NS at most; one that several addresses want, where least of
+ * theirs stands before it. What one address has waiting is held to its share (base/share.h) of
  * LOOKUPS_WAITING_MAX. Refreshes wait in their order, without an end; how long somebody waits for
  * one is the catalog's to say. Everything is [loop]. */
 #ifndef LB_LOOKUPS_H
@@ -58,7 +58,8 @@ void lookups_finish(struct lookups *s);
 /* begin() from inside when there is a place, else later. FN_E_EXHAUSTED: too many wait, of this
  * address or of all, or there is no memory. */
 int lookups_start(struct lookups *s, struct lookup *l, const unsigned char *address);
-/* This address wants it too. Of one that waits in a longer queue than its own it has the turn. */
+/* This address wants it too: it waits behind what this one has waiting if that is less than what
+ * stands before it now. */
 void lookups_join(struct lookups *s, struct lookup *l, const unsigned char *address);
 /* It is over, or nobody wants it any more; begun, late or waiting. */
 void lookups_end(struct lookups *s, struct lookup *l);

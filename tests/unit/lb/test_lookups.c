@@ -199,6 +199,23 @@ START_TEST(a_lookup_has_the_turn_of_whoever_waits_least)
 }
 END_TEST
 
+/* What stands behind it costs it nothing: the next one of a long queue stays that. */
+START_TEST(a_lookup_that_is_next_stays_next)
+{
+    from(9);
+    ask_for_nothing("z", (int)LOOKUPS_PLACES);
+    from(1);
+    invoke("F");
+    ask_for_nothing("x", 10);
+    from(2);
+    ask_for_nothing("y", 8);
+    invoke("F");
+    api_answer(0, 404, "");
+    fake_env_settle(env);
+    ck_assert_int_eq(asked_for("/v2/fns/F"), 1);
+}
+END_TEST
+
 /* An address that waits for as much as it may is told so; others are heard. */
 START_TEST(an_address_has_a_share_of_the_waiting_lookups)
 {
@@ -310,6 +327,7 @@ Suite *lookups_suite(void)
         strangers_hold_up_no_refresh,
         addresses_have_their_turns,
         a_lookup_has_the_turn_of_whoever_waits_least,
+        a_lookup_that_is_next_stays_next,
         an_address_has_a_share_of_the_waiting_lookups,
         nobody_waits_for_a_place_for_ever,
         nobody_waits_for_a_refresh_without_end,
