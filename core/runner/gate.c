@@ -85,17 +85,33 @@ static void count_held(struct gate *g, struct gate_pass *p, uint32_t one)
     }
 }
 
-uint32_t gate_load(const struct gate *g, const char *first)
+uint64_t gate_load(const struct gate *g, const char *first)
 {
     const struct gate_party *y;
 
     HASH_FIND_STR(g->parties[0], first, y);
-    return y ? y->held + y->waiting : 0;
+    return y ? (uint64_t)y->held << 32 | y->waiting : 0;
 }
 
-uint32_t gate_load_beside(const struct gate_pass *p)
+/* At most `n` of its party are let in before it. */
+static bool is_among_first(const struct gate_pass *p, uint32_t n)
 {
-    return p->party[0]->held + p->party[0]->waiting - 1;
+    const struct gate_party *y = p->party[0];
+    const struct gate_pass *before = TAILQ_FIRST(p->urgent ? &y->urgent : &y->normal);
+
+    while (before != p && n > 0) {
+        before = TAILQ_NEXT(before, link);
+        n--;
+    }
+    return before == p;
+}
+
+bool gate_is_sooner(const struct gate *g, const char *first, const struct gate_pass *p)
+{
+    uint64_t load = gate_load(g, first);
+    uint32_t held = (uint32_t)(load >> 32), waiting = (uint32_t)load;
+
+    return held == p->party[0]->held ? !is_among_first(p, waiting) : held < p->party[0]->held;
 }
 
 /* ---- who may enter ------------------------------------------------------------------------- */

@@ -64,9 +64,11 @@ void gate_enter(struct gate *g, struct gate_pass *p, const char *first, const ch
 bool gate_try(struct gate *g, struct gate_pass *p, const char *first, const char *second);
 void gate_leave(struct gate *g, struct gate_pass *p);    /* gate_let_in() follows */
 void gate_withdraw(struct gate *g, struct gate_pass *p); /* does not wait: no effect */
-/* How many of this first party are inside or wait; of a pass that waits: beside it. */
-uint32_t gate_load(const struct gate *g, const char *first);
-uint32_t gate_load_beside(const struct gate_pass *p);
+/* What one more of this first party would stand behind, to be compared: how many of it are inside,
+ * which its share counts; among as many, how many wait. */
+uint64_t gate_load(const struct gate *g, const char *first);
+/* The same against a pass that waits, and what stands before that one in its party. */
+bool gate_is_sooner(const struct gate *g, const char *first, const struct gate_pass *p);
 void gate_let_in(struct gate *g); /* after gate_leave(), or a change of max or shut */
 
 #endif

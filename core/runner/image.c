@@ -180,10 +180,10 @@ static void be_pulling(struct image *im)
 static struct container *choose_first(struct image *im, const struct gate *g)
 {
     struct container *c, *first = NULL;
-    uint32_t least = UINT32_MAX;
+    uint64_t least = UINT64_MAX;
 
     TAILQ_FOREACH(c, &im->waiters, image_link) {
-        uint32_t load = gate_load(g, c->q->app_id);
+        uint64_t load = gate_load(g, c->q->app_id);
 
         if (load < least) {
             least = load;
@@ -363,13 +363,13 @@ static struct image *image_get(struct container *c)
     return im;
 }
 
-/* It waits, and this one's app has less than the app under whose name it does. */
+/* It waits, and under this one's app it would be let in before it is under the name it has. */
 static bool comes_sooner(const struct image *im, const struct container *c)
 {
     const struct gate *g = im->must_pull ? &im->r->images.pulls : im->look_gate;
     const struct gate_pass *p = im->must_pull ? &im->pull : &im->look;
 
-    return p->waits && gate_load(g, c->q->app_id) < gate_load_beside(p);
+    return p->waits && gate_is_sooner(g, c->q->app_id, p);
 }
 
 static void want(struct image *im, struct container *c)

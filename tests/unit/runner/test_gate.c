@@ -142,6 +142,35 @@ START_TEST(one_place_is_for_anybody)
 }
 END_TEST
 
+/* b waits with a's pass: it has the turn where it is let in first. */
+START_TEST(what_is_inside_counts_before_what_waits)
+{
+    ask(0, 4, "a", NULL);  /* all inside: its share */
+    ask(4, 3, "a", NULL);
+    ask(10, 2, "b", NULL); /* inside, too */
+    ck_assert(gate_is_sooner(&gate, "b", &entries[4].pass));
+    gate.shut = true;
+    ask(12, 9, "b", NULL);
+    ck_assert(gate_is_sooner(&gate, "b", &entries[4].pass)); /* a's share is used up */
+    ck_assert(gate_is_sooner(&gate, "c", &entries[12].pass));
+}
+END_TEST
+
+/* However many of its app stand behind it. */
+START_TEST(what_stands_before_a_pass_counts_and_not_what_stands_behind)
+{
+    gate.shut = true;
+    ask(0, 10, "a", NULL);
+    ask(10, 2, "b", NULL);
+    ck_assert(!gate_is_sooner(&gate, "b", &entries[0].pass));
+    ck_assert(!gate_is_sooner(&gate, "b", &entries[2].pass));
+    ck_assert(gate_is_sooner(&gate, "b", &entries[3].pass));
+    ck_assert(!gate_is_sooner(&gate, "a", &entries[9].pass));
+    ck_assert(!gate_is_sooner(&gate, "c", &entries[0].pass));
+    ck_assert(gate_is_sooner(&gate, "c", &entries[1].pass));
+}
+END_TEST
+
 TCase *gate_tests(void)
 {
     TCase *t = tcase_create("gate");
@@ -152,5 +181,7 @@ TCase *gate_tests(void)
     tcase_add_test(t, urgent_ones_go_first_in_their_party);
     tcase_add_test(t, a_registry_has_a_share_beside_the_apps);
     tcase_add_test(t, one_place_is_for_anybody);
+    tcase_add_test(t, what_is_inside_counts_before_what_waits);
+    tcase_add_test(t, what_stands_before_a_pass_counts_and_not_what_stands_behind);
     return t;
 }

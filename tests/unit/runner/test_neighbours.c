@@ -204,6 +204,38 @@ START_TEST(an_image_that_another_app_waits_to_look_at_is_not_its_share)
 }
 END_TEST
 
+/* One that is next of its app stays that, however many wait behind it, for an app with fewer. */
+START_TEST(an_image_that_is_next_is_not_moved_back)
+{
+    struct world *w = world_create(roomy);
+    const struct image *im;
+    uint32_t half = LOOKS_MAX / 2;
+
+    hang(w, "prepare_image");
+    w->hang_app = "*";
+    for (uint32_t i = 0; i < half; i++) {
+        evil(w, (int)i);
+    }
+    for (uint32_t i = 0; i < LOOKS_MAX - half; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "other%u", i);
+        wants(w, name, name);
+    }
+    wants(w, "first", "popular");
+    wants(w, "first", "behind0");
+    wants(w, "first", "behind1");
+    wants(w, "second", "own");
+    wants(w, "second", "popular");
+    world_run_ms(w, 1);
+    HASH_FIND_STR(w->r->images.by_key, "popular\n", im);
+    ck_assert_ptr_nonnull(im);
+    ck_assert(im->look.waits);
+    ck_assert_str_eq(im->look.party[0]->name, "first");
+    world_destroy(w);
+}
+END_TEST
+
 static void one_pull(struct world *w)
 {
     roomy(w);
@@ -547,6 +579,7 @@ TCase *neighbours_tests(void)
     tcase_add_test(t, an_image_that_was_there_waits_behind_no_look);
     tcase_add_test(t, an_image_that_another_app_waits_for_is_not_its_share);
     tcase_add_test(t, an_image_that_another_app_waits_to_look_at_is_not_its_share);
+    tcase_add_test(t, an_image_that_is_next_is_not_moved_back);
     tcase_add_test(t, a_pull_that_nobody_waits_for_makes_room);
     tcase_add_test(t, a_caller_that_comes_again_finds_its_pull);
     tcase_add_test(t, starts_end_with_those_who_wait_for_them);
