@@ -91,6 +91,14 @@ static void let_others_in(struct runner *r)
     runner_drain_check(r);
 }
 
+/* A shorter limit is the engine's. What is worth another runner was no pull: a file of the
+ * operator's that was being loaded, or a look. */
+static bool is_slow_pull(const struct image *im)
+{
+    return im->result == FN_E_DEADLINE && !(im->err.flags & FN_ERR_RETRY) &&
+           im->work.deadline_ns && env_now_ns(im->r->env) >= im->work.deadline_ns;
+}
+
 static void conclude(struct image *im)
 {
     struct runner *r = im->r;
@@ -98,8 +106,7 @@ static void conclude(struct image *im)
     im->err.code = im->err.code ? im->err.code : im->result;
     im->was_there = im->result >= 0;
     engine_judge(r, im->result, &im->err);
-    if (im->result == FN_E_DEADLINE && im->work.deadline_ns &&
-        env_now_ns(r->env) >= im->work.deadline_ns) { /* a shorter one is the engine's */
+    if (is_slow_pull(im)) {
         err_set_http(&im->err, FN_E_DEADLINE, 504, FN_BLAME_USER, "Image pull timed out");
     }
     image_deliver(im, im->result, &im->err);

@@ -108,6 +108,26 @@ START_TEST(pull_takes_too_long)
 }
 END_TEST
 
+/* The driver waits for a file of the operator's that another call loads, up to the limit. */
+START_TEST(what_is_worth_another_runner_is_no_slow_pull)
+{
+    struct world *w = world_create(five_seconds);
+    struct engage_session *s;
+
+    w->fail_method = w->hang_method = "prepare_image";
+    w->hang_app = "app";
+    w->fails = 1;
+    err_set(&w->next_error, FN_E_DEADLINE, "load_file /images.tar: it is being loaded");
+    w->next_error.flags = FN_ERR_RETRY;
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 5100);
+    ck_assert_uint_eq(w->fails, 0);
+    ck_assert_int_eq(s->code, 503);
+    ck_assert(!s->user);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(image_vanished)
 {
     struct world *w = world_create(NULL);
@@ -446,6 +466,7 @@ TCase *engine_tests(void)
     tcase_add_test(t, start_error_with_nobody_waiting);
     tcase_add_test(t, pull_fails);
     tcase_add_test(t, pull_takes_too_long);
+    tcase_add_test(t, what_is_worth_another_runner_is_no_slow_pull);
     tcase_add_test(t, image_vanished);
     tcase_add_test(t, raw_engine_error);
     tcase_add_test(t, engine_hung_cold);
