@@ -14,6 +14,7 @@
 #define OBJECTION_NS (60 * S)
 #define STATE_NS (10 * S)
 #define WATCH_RETRY_MAX 2u /* doublings */
+#define NO_SUCH_GROUP "NPM502" /* how the manager's objection begins */
 #define UNIMPLEMENTED FN_E_UNIMPLEMENTED
 
 static int64_t now_ns(const struct link *l)
@@ -85,6 +86,30 @@ static void tell_state(struct link *l, const struct wire_note *state)
     }
 }
 
+/* A manager whose configuration has left it out never tells that its list is empty now. */
+static void drop_list(struct link *l, struct group *g)
+{
+    if (g && g->known && !intake_is_busy(&l->intake, g)) {
+        group_list_begin(g);
+        group_list_end(g, now_ns(l));
+        g->known = 0; /* whatever a manager that has it says is news */
+        g->failed = 0;
+        intake_publish(&l->intake, g);
+    }
+}
+
+static void drop_lists_of_no_group(struct link *l, const void *data, size_t len)
+{
+    struct wire_members notes = wire_members(data, len, 0);
+    struct wire_note note;
+
+    while (wire_next_note(&notes, WIRE_OBJECTION, &note) > 0) {
+        if (strncmp(note.text, NO_SUCH_GROUP, strlen(NO_SUCH_GROUP)) == 0) {
+            drop_list(l, groups_find(&l->groups, note.group));
+        }
+    }
+}
+
 static void on_demand_message(void *ud, const void *data, size_t len)
 {
     struct link *l = ud;
@@ -93,6 +118,7 @@ static void on_demand_message(void *ud, const void *data, size_t len)
     if (l->historic) {
         return;
     }
+    drop_lists_of_no_group(l, data, len);
     if (wire_read_note(data, len, WIRE_OBJECTION, &note) == 0 && note.text[0]) {
         object(l, note.text);
     }

@@ -329,6 +329,18 @@ static int read_note(struct reader in, struct wire_note *ret)
     return r;
 }
 
+int wire_next_note(struct wire_members *in, uint32_t kind, struct wire_note *ret)
+{
+    struct field f;
+    int found = find_field(in, kind, &f);
+
+    ret->group[0] = ret->text[0] = '\0';
+    if (found <= 0) {
+        return found;
+    }
+    return read_note(f.in, ret) < 0 ? -1 : 1;
+}
+
 int wire_read_note(const void *data, size_t len, uint32_t kind, struct wire_note *ret)
 {
     struct reader in = { data, (const unsigned char *)data + len };

@@ -68,13 +68,15 @@ int wire_next_member(struct wire_members *in, struct wire_member *ret);
 /* The next set of labels of the same message, which has a place of its own: 1, 0 after the last, -1
  * when it is none. What is no set of labels is "". */
 int wire_next_labels(struct wire_members *in, char ret[FN_LABELS_TEXT_MAX + 1]);
-/* The first one of a kind of notes in a DemandAnswer; "" when there is none. */
 struct wire_note {
     char group[WIRE_GROUP_MAX + 1];
     char text[WIRE_NOTE_MAX + 1];
 };
 #define WIRE_OBJECTION 1u
 #define WIRE_STATE 2u
+/* The first one of a kind of notes in a DemandAnswer; "" when there is none. */
 int wire_read_note(const void *data, size_t len, uint32_t kind, struct wire_note *ret);
+/* The next one of a kind, from wire_members() of the answer on: 1, 0 after the last, -1. */
+int wire_next_note(struct wire_members *in, uint32_t kind, struct wire_note *ret);
 
 #endif

@@ -832,6 +832,32 @@ START_TEST(a_group_that_the_manager_does_not_know_is_no_old_one)
 }
 END_TEST
 
+/* It told a list once, and was started with other groups: it never tells that the list is old. */
+START_TEST(a_group_that_the_manager_no_longer_has_is_empty)
+{
+    static const unsigned char no_such[] = "\x0a\x0d\x0a\x03" "foo\x12\x06NPM502"
+                                           "\x0a\x11\x0a\x07" "default\x12\x06NPM502";
+
+    pass(1);
+    tell_watch();
+    t.watch.end(&t.link, FN_E_UNAVAILABLE, "it is away");
+    t.demand.end(&t.link, FN_E_UNAVAILABLE, "it is away");
+    ck_assert_uint_eq(h.published, 1);
+    pass(3);
+    for (int i = 0; i < 2; i++) { /* each word about demand says so */
+        t.demand.message(&t.link, no_such, sizeof(no_such) - 1);
+        t.demand.end(&t.link, 0, NULL);
+        ck_assert_uint_eq(h.published, 2);
+        ck_assert_str_eq(h.group, "default");
+        ck_assert_uint_eq(h.last_n, 0);
+        pass(2);
+    }
+    tell_watch(); /* it has it again */
+    ck_assert_uint_eq(h.published, 3);
+    ck_assert_uint_eq(h.last_n, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("pool npm");
@@ -871,6 +897,7 @@ int main(void)
     tcase_add_checked_fixture(talk, link_setup, link_teardown);
     tcase_add_test(talk, a_lost_list_begins_the_stream_anew);
     tcase_add_test(talk, a_group_that_the_manager_does_not_know_is_no_old_one);
+    tcase_add_test(talk, a_group_that_the_manager_no_longer_has_is_empty);
     suite_add_tcase(s, talk);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
