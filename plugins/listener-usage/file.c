@@ -2,7 +2,7 @@
  *
  * A reload makes a new instance while the old one writes its last records: both add whole lines to
  * the same file, in one write() each, which the kernel does not mix. Who finds the file moved, by
- * the other one or by logrotate, opens the new one. */
+ * the other one or by logrotate, opens the new one. A file is moved under a lock on it, by one. */
 #include "usage.h"
 
 #include "fail.h"
@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,12 +75,36 @@ static void remove_older(const struct file *f)
     }
 }
 
+/* Whether the path still leads to what is open, of which *ret tells. */
+static bool is_in_place(const struct file *f, struct stat *ret)
+{
+    struct stat there;
+
+    return fstat(f->fd, ret) == 0 && stat(f->path, &there) == 0 && ret->st_ino == there.st_ino &&
+           ret->st_dev == there.st_dev;
+}
+
 /* path.1 becomes path.2 and so on; what was path.<keep> is gone. */
-static void rotate(struct file *f)
+static void move_up(const struct file *f)
 {
     remove_older(f);
     for (int64_t i = f->keep - 1; i >= 0; i--) {
         move(f, i, i + 1); /* there may be fewer */
+    }
+}
+
+/* Where somebody else has the lock nothing is moved, and the next write tries again: who holds it
+ * for ever stops no record. Once it is ours, the other one may have moved the file already: what is
+ * there now is his new one. */
+static void rotate(struct file *f)
+{
+    struct stat here;
+
+    if (flock(f->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+        return;
+    }
+    if (is_in_place(f, &here)) {
+        move_up(f);
     }
     file_close(f);
 }
@@ -87,10 +113,8 @@ static void rotate(struct file *f)
 static int prepare(struct file *f, size_t len, struct fn_error *reterr)
 {
     struct stat here;
-    struct stat there;
 
-    if (f->fd >= 0 && (fstat(f->fd, &here) < 0 || stat(f->path, &there) < 0 ||
-                       here.st_ino != there.st_ino || here.st_dev != there.st_dev)) {
+    if (f->fd >= 0 && !is_in_place(f, &here)) {
         file_close(f);
     } else if (f->fd >= 0 && here.st_size > 0 && here.st_size + (off_t)len > f->rotate_bytes) {
         rotate(f);

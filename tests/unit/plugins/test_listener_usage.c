@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/fnd-test-usage-XXXXXX";
@@ -278,6 +280,73 @@ START_TEST(fewer_are_kept_than_before)
 }
 END_TEST
 
+/* What happens before the file is locked, or moved; once. */
+static void (*before_flock)(void), (*before_rename)(void);
+
+static void come_in_between(void (**what)(void))
+{
+    void (*now)(void) = *what;
+
+    *what = NULL;
+    if (now) {
+        now();
+    }
+}
+
+int flock(int fd, int how)
+{
+    come_in_between(&before_flock);
+    return (int)syscall(SYS_flock, fd, how);
+}
+
+int rename(const char *from, const char *to)
+{
+    come_in_between(&before_rename);
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+static struct file *between;
+
+static void add_between(void)
+{
+    add(between, "new\n");
+}
+
+/* Two instances, of which both found the file too long: it is moved once, or what the first one has
+ * moved is overwritten. */
+START_TEST(rotation_by_two)
+{
+    struct file f = file_of(10, 1);
+    struct file other = file_of(10, 1);
+
+    add(&f, "one\ntwo\n");
+    between = &other;
+    *(_i == 0 ? &before_flock : &before_rename) = add_between;
+    add(&f, "three\n");
+    is_in("", _i == 0 ? "new\nthree\n" : "three\n");
+    is_in(".1", _i == 0 ? "one\ntwo\n" : "one\ntwo\nnew\n");
+    file_close(&f);
+    file_close(&other);
+}
+END_TEST
+
+/* Somebody else's lock. */
+START_TEST(rotation_waits_and_no_record_does)
+{
+    struct file f = file_of(10, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+    add(&f, "one\ntwo\n");
+    add(&f, "three\n");
+    is_in("", "one\ntwo\nthree\n");
+    close(fd);
+    add(&f, "four\n");
+    is_in("", "four\n");
+    file_close(&f);
+}
+END_TEST
+
 START_TEST(moved_by_another)
 {
     struct file f = file_of(1000, 2);
@@ -368,6 +437,8 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end_all);
     tcase_add_test(t, rotation);
     tcase_add_test(t, fewer_are_kept_than_before);
+    tcase_add_loop_test(t, rotation_by_two, 0, 2);
+    tcase_add_test(t, rotation_waits_and_no_record_does);
     tcase_add_test(t, moved_by_another);
     tcase_add_test(t, half_a_line);
     tcase_add_test(t, no_room);
