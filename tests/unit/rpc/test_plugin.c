@@ -51,15 +51,6 @@ void rpc_raw_close(struct rpc_raw *c)
     (void)c;
 }
 
-void plugin_host_on_release(struct plugin_host *h, const char *iface, bool on_loop,
-                            void (*release)(void *impl, const struct fn_host *host))
-{
-    (void)h;
-    (void)iface;
-    (void)on_loop;
-    (void)release;
-}
-
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static uint32_t ends;
