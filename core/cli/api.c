@@ -17,6 +17,7 @@ struct import {
     bool dry_run;
     uint32_t n; /* changes */
     bool empty; /* the file has an empty value that cannot be set */
+    json_t *away; /* "shop/price" for each trigger that is to be made anew */
     struct fn_error error;
 };
 
@@ -58,6 +59,26 @@ static void tell(struct import *im, char sign, const struct level *l, const char
         comma = ", ";
     }
     printf("\n");
+}
+
+/* A trigger was removed, or made, and `away` follows. */
+static void note_trigger(struct import *im, bool removed, const char *app, const json_t *trigger)
+{
+    json_t *label = json_sprintf("%s/%s", app, name_of(trigger));
+    json_t *other;
+    size_t i;
+
+    if (removed) {
+        json_array_append(im->away, label);
+    } else {
+        json_array_foreach(im->away, i, other) {
+            if (json_equal(other, label)) {
+                json_array_remove(im->away, i);
+                break;
+            }
+        }
+    }
+    json_decref(label);
 }
 
 static int import_ask(struct import *im, const char *method, const char *list, const char *id,
@@ -150,6 +171,9 @@ static int import_item(struct import *im, const struct level *l, const char *app
             r = import_ask(im, have ? "PUT" : "POST", l->list, have ? id_of(have) : NULL, body,
                            &answer);
         }
+        if (r == 0 && !have && !l->children) {
+            note_trigger(im, false, app, want);
+        }
     }
     if (l->id) {
         json_object_set(own, l->id, json_object_get(have ? have : answer, "id"));
@@ -225,6 +249,9 @@ static int free_sources(struct import *im, const char *app, const json_t *have, 
             if (next && !json_equal(json_object_get(next, "source"), source) &&
                 source_is_wanted(want, source)) {
                 r = import_remove(im, &levels[2], app, trigger);
+                if (r == 0) {
+                    note_trigger(im, true, app, trigger);
+                }
                 json_array_remove(triggers, k);
             }
         }
@@ -272,6 +299,19 @@ static const char *variable_of(const char *name)
     return text && *text ? text : NULL;
 }
 
+/* It broke off in between. */
+static void say_away(const struct import *im)
+{
+    json_t *label;
+    size_t i;
+
+    fflush(stdout);
+    json_array_foreach(im->away, i, label) {
+        fprintf(stderr, "fnd: trigger %s was removed to be made anew, and is not there: import "
+                "again when what follows is mended\n", json_string_value(label));
+    }
+}
+
 static int connect_api(const struct cli_options *o, struct fetch_client **ret, struct fn_error *e)
 {
     const char *variable = variable_of("FN_API_URL");
@@ -311,7 +351,7 @@ static int api_export(const struct cli_options *o, int n, char **apps)
 
 static int import_tree(const struct cli_options *o, const json_t *want)
 {
-    struct import im = { .dry_run = o->dry_run, .error = ERR_INIT };
+    struct import im = { .dry_run = o->dry_run, .away = json_array(), .error = ERR_INIT };
     json_t *have = NULL, *nowhere = json_object();
     int r = connect_api(o, &im.client, &im.error);
 
@@ -321,6 +361,10 @@ static int import_tree(const struct cli_options *o, const json_t *want)
     json_decref(nowhere);
     json_decref(have);
     fetch_client_destroy(im.client);
+    if (r < 0 && !o->dry_run) {
+        say_away(&im);
+    }
+    json_decref(im.away);
     if (r < 0) {
         return say(&im.error);
     }

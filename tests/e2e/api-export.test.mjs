@@ -185,6 +185,12 @@ apps:
     const taken = await fnd(b, 'import', file('routes.yaml', app(triggers('/v4', '/v5')).replace('t2', 't9')))
     assert.equal(taken.code, 69)
     assert.match(taken.err, /409/)
+    // what was removed for another's sake is named if it cannot be made again
+    const broken = await fnd(b, 'import', file('routes.yaml', app(triggers('/v4', '/y')).replace('t2', 't9')))
+    assert.equal(broken.out, '- trigger routes/t1\n+ trigger routes/t1\n')
+    assert.match(broken.err, /^fnd: trigger routes\/t1 was removed to be made anew, and is not there: import again .*\nfnd: .*409/)
+    const mended = await fnd(b, 'import', file('routes.yaml', app(triggers('/v6', '/y')).replace('t2', 't9')))
+    assert.equal(mended.out, '+ trigger routes/t1\n+ trigger routes/t9\n2 changes\n', mended.err)
   })
 
   test('a file that says nothing of apps is no order to remove all', async () => {
