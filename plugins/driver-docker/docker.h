@@ -47,7 +47,8 @@
 #define IMAGE_EVENTS_RETRY_NS SECOND_NS /* between two streams */
 #define DISK_FULL_NS       (30 * SECOND_NS) /* a full disk is believed to be for so long */
 #define NETWORKS_MAX       64
-#define NETWORK_AGAIN_NS   (60 * SECOND_NS)  /* between two tries to make it */
+#define NETWORK_AGAIN_NS   (60 * SECOND_NS) /* between two tries to make it */
+#define NETWORK_HUNG_NS    (10 * SECOND_NS) /* the same after one without an answer in time */
 #define ENGINE_FILE_MAX    1100             /* path of a file in cert_path */
 #define ORPHANS_MAX        256
 #define ORPHANS_ASKED_MAX  4
@@ -173,10 +174,12 @@ struct docker {
     bool socket_told; /* that everybody may use it */
     struct api_info info;
 
-    pthread_mutex_t network_lock; /* held while our network is looked for and made */
+    pthread_mutex_t network_lock; /* of these four */
     int network_state;
-    int64_t network_asked_ns;
-    bool network_trouble; /* told */
+    int64_t network_next_ns; /* the engine is not asked before */
+    bool network_asking;     /* somebody looks for it, and makes it */
+    bool network_hung;       /* the last one who asked had no answer in time */
+    bool network_trouble;    /* told; of who asks */
 
     /* Held while a stream of output is opened and a container leaves the map: none is opened for
      * one that goes. Taken before `lock`. */

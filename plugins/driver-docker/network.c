@@ -17,6 +17,8 @@
 
 #include <stdlib.h>
 
+#define WAIT_STEP_NS (10 * MS)
+
 enum { NETWORK_UNKNOWN, NETWORK_OWN, NETWORK_OPEN, NETWORK_DEFAULT };
 
 /* ---- the operator's -------------------------------------------------------------------------- */
@@ -74,7 +76,7 @@ static int look(struct docker *d, struct fn_op *op)
     return r;
 }
 
-enum made { MADE, MADE_IN_PART, REFUSED, TROUBLE };
+enum made { MADE, MADE_IN_PART, REFUSED, TROUBLE, HUNG };
 
 /* That it does not know the option: some warn, and make it without; others fail. */
 static bool names_icc(const struct fn_http_answer *a)
@@ -113,7 +115,7 @@ static enum made make(struct docker *d, struct fn_op *op, bool parted, struct fn
                              .timeout_ms = CHANGE_TIMEOUT_MS };
     int r = body ? engine_call(d, op, &c, &a, reterr)
                  : fail_platform(reterr, FN_E_EXHAUSTED, "network: out of memory");
-    enum made made = r == 0 ? judge(&a, parted, reterr) : TROUBLE;
+    enum made made = r == 0 ? judge(&a, parted, reterr) : r == FN_E_DEADLINE ? HUNG : TROUBLE;
 
     d->http->free_answer(&a);
     free(body);
@@ -138,6 +140,7 @@ static void tell(struct docker *d, enum made made, const struct fn_error *why)
                    "`networks`", why->msg);
         break;
     case TROUBLE:
+    case HUNG:
         if (!d->network_trouble) {
             engine_log(d, FN_LOG_WARN, "network " NETWORK_NAME " could not be made (%s): no "
                        "function with a network starts until it is; name networks for them in "
@@ -145,19 +148,17 @@ static void tell(struct docker *d, enum made made, const struct fn_error *why)
         }
         break;
     }
-    d->network_trouble = made == TROUBLE;
+    d->network_trouble = made == TROUBLE || made == HUNG;
 }
 
-static int find_or_make(struct docker *d, struct fn_op *op)
+static enum made find_or_make(struct docker *d, struct fn_op *op)
 {
-    static const int states[] = { [MADE] = NETWORK_OWN, [MADE_IN_PART] = NETWORK_OPEN,
-                                  [REFUSED] = NETWORK_DEFAULT, [TROUBLE] = NETWORK_UNKNOWN };
     struct fn_error err = { .size = sizeof(err) };
     int r = look(d, op);
     enum made made;
 
-    if (r != 0) {
-        return r == 1 ? NETWORK_OWN : NETWORK_UNKNOWN; /* an engine in trouble says so again */
+    if (r != 0) { /* an engine in trouble says so again */
+        return r == 1 ? MADE : r == FN_E_DEADLINE ? HUNG : TROUBLE;
     }
     made = make(d, op, true, &err);
     if (made == REFUSED) {
@@ -165,22 +166,58 @@ static int find_or_make(struct docker *d, struct fn_op *op)
         made = made == MADE ? MADE_IN_PART : made;
     }
     tell(d, made, &err);
-    return states[made];
+    return made;
+}
+
+/* The turn is ours. */
+static void network_ask(struct docker *d, struct fn_op *op)
+{
+    static const struct {
+        int state;
+        int64_t pause_ns;
+    } after[] = { [MADE] = { NETWORK_OWN, 0 },
+                  [MADE_IN_PART] = { NETWORK_OPEN, 0 },
+                  [REFUSED] = { NETWORK_DEFAULT, NETWORK_AGAIN_NS },
+                  [TROUBLE] = { NETWORK_UNKNOWN, 0 },
+                  [HUNG] = { NETWORK_UNKNOWN, NETWORK_HUNG_NS } };
+    enum made made = find_or_make(d, op);
+
+    pthread_mutex_lock(&d->network_lock);
+    d->network_state = after[made].state;
+    d->network_next_ns = engine_now_ns(d) + after[made].pause_ns;
+    d->network_hung = made == HUNG;
+    d->network_asking = false;
+    pthread_mutex_unlock(&d->network_lock);
+}
+
+enum turn { TURN_OURS, TURN_OTHERS, TURN_OVER };
+
+static enum turn network_turn(struct docker *d)
+{
+    enum turn turn = TURN_OVER;
+
+    pthread_mutex_lock(&d->network_lock);
+    if ((d->network_state == NETWORK_UNKNOWN || d->network_state == NETWORK_DEFAULT) &&
+        engine_now_ns(d) >= d->network_next_ns) {
+        turn = !d->network_asking ? TURN_OURS : d->network_hung ? TURN_OVER : TURN_OTHERS;
+    }
+    d->network_asking = d->network_asking || turn == TURN_OURS;
+    pthread_mutex_unlock(&d->network_lock);
+    return turn;
 }
 
 const char *network_own(struct docker *d, struct fn_op *op)
 {
+    enum turn turn;
     int state;
 
+    while ((turn = network_turn(d)) == TURN_OTHERS &&
+           d->op->sleep_until(op, engine_now_ns(d) + WAIT_STEP_NS) == 0) {
+    }
+    if (turn == TURN_OURS) {
+        network_ask(d, op);
+    }
     pthread_mutex_lock(&d->network_lock);
-    if (d->network_state == NETWORK_DEFAULT &&
-        engine_now_ns(d) - d->network_asked_ns > NETWORK_AGAIN_NS) {
-        d->network_state = NETWORK_UNKNOWN;
-    }
-    if (d->network_state == NETWORK_UNKNOWN) {
-        d->network_state = find_or_make(d, op);
-        d->network_asked_ns = engine_now_ns(d);
-    }
     state = d->network_state;
     pthread_mutex_unlock(&d->network_lock);
     return state == NETWORK_DEFAULT ? NULL : NETWORK_NAME;
@@ -189,6 +226,9 @@ const char *network_own(struct docker *d, struct fn_op *op)
 void network_forget(struct docker *d)
 {
     pthread_mutex_lock(&d->network_lock);
-    d->network_state = NETWORK_UNKNOWN;
+    if (d->network_state != NETWORK_UNKNOWN) { /* else it is asked for when it is time */
+        d->network_state = NETWORK_UNKNOWN;
+        d->network_next_ns = 0;
+    }
     pthread_mutex_unlock(&d->network_lock);
 }

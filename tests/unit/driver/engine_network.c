@@ -109,6 +109,60 @@ START_TEST(trouble_with_the_network_puts_no_function_on_another)
 }
 END_TEST
 
+#define ASKER_MS 3000
+#define OTHER_MS 100
+
+static void *create_and_fail(void *arg)
+{
+    struct fn_error e = { .size = sizeof(e) };
+    struct fn_task t;
+    char dir[64];
+    void *ctr;
+    int r;
+
+    (void)arg;
+    node_task(&t, "fnd/hello", 1, dir);
+    t.flags &= ~FN_TASK_NO_NETWORK;
+    r = node_create(node, &t, &ctr, &e);
+    rmdir(dir);
+    return (void *)(intptr_t)r;
+}
+
+/* Those that come meanwhile wait as long as their own calls may take, and those that come then are
+ * not held up at all. */
+START_TEST(a_network_that_hangs_in_the_making_holds_up_one_container)
+{
+    static atomic_int posted;
+    pthread_t asker;
+    void *ctr, *r;
+
+    routes[0] = (struct route){ "POST /networks/create", NULL, false, &posted };
+    routes[1] = (struct route){ "/containers/create", CREATED, false, NULL };
+    both();
+    node_deadline_ms(node, ASKER_MS);
+    pthread_create(&asker, NULL, create_and_fail, NULL);
+    ck_assert(reaches(&posted, 1));
+    node_deadline_ms(node, OTHER_MS);
+    r = create_and_fail(NULL);
+    ck_assert_int_eq((intptr_t)r, FN_E_DEADLINE);
+    ck_assert_int_lt(node_took_ns(node), ASKER_MS * 1000000LL / 2);
+    pthread_join(asker, &r);
+    ck_assert_int_lt((intptr_t)r, 0); /* the breaker is open by then */
+    node_pass_ns(3000000000); /* the breaker */
+    node_deadline_ms(node, ASKER_MS);
+    for (uint64_t i = 2; i < 4; i++) {
+        create_ctr(i, &ctr);
+        ck_assert(last_create_has("\"NetworkMode\":\"fnd\""));
+        ck_assert_int_eq(atomic_load(&posted), 1);
+    }
+    node_pass_ns(10000000000);
+    route_answers(0, CREATED);
+    create_ctr(4, &ctr);
+    create_ctr(5, &ctr);
+    ck_assert_int_eq(atomic_load(&posted), 2);
+}
+END_TEST
+
 /* "docker network prune" between two functions. */
 START_TEST(a_network_that_went_away_is_made_again)
 {
@@ -133,6 +187,7 @@ TCase *network_case(void)
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_add_loop_test(t, functions_have_a_network_of_their_own, 0, 6);
     tcase_add_loop_test(t, trouble_with_the_network_puts_no_function_on_another, 0, 4);
+    tcase_add_test(t, a_network_that_hangs_in_the_making_holds_up_one_container);
     tcase_add_test(t, a_network_that_went_away_is_made_again);
     return t;
 }
