@@ -46,8 +46,9 @@ struct env_work {
     enum env_lane lane;
     int64_t deadline_ns; /* told to the operation through fn_op; 0 = none */
     int64_t timeout_ns;  /* makes the deadline when a thread takes the work up; 0 = it stays */
-    const char *owner; /* name of the plugin that runs; NULL = none. Borrowed until done(). One that
-                          has too many operations which do not return gets FN_E_EXHAUSTED. */
+    const char *owner; /* name of the plugin that runs, or of what is asked; NULL = none. Borrowed
+                          until done(). One that has too many operations which do not return gets
+                          FN_E_EXHAUSTED. */
     /* the implementation's own: */
     TAILQ_ENTRY(env_work) link;
     struct fn_op *op;

@@ -28,6 +28,27 @@ static void curl_start(void)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+void fetch_leave_resolver(CURL *easy)
+{
+#if CURL_AT_LEAST_VERSION(7, 87, 0)
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+#else
+    (void)easy;
+#endif
+}
+
+CURLM *fetch_multi(void)
+{
+    CURLM *multi = curl_multi_init();
+
+#if CURL_AT_LEAST_VERSION(8, 20, 0) /* from there on threads that resolve are the multi's */
+    if (multi) {
+        curl_multi_setopt(multi, CURLMOPT_QUICK_EXIT, 1L);
+    }
+#endif
+    return multi;
+}
+
 static bool has_control_bytes(const char *s)
 {
     for (; *s; s++) {
@@ -123,6 +144,7 @@ int fetch_setup(CURL *easy, const struct fn_http_request *rq, struct curl_slist 
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "fnd/" FND_VERSION);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)FETCH_CONNECT_MS);
+    fetch_leave_resolver(easy);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     fetch_tls_setup(easy, rq);
     if (rq->unix_path) {
@@ -243,7 +265,7 @@ static struct fetch_handle *handle_take(struct fetch *f)
         return NULL;
     }
     h->easy = curl_easy_init();
-    h->multi = curl_multi_init();
+    h->multi = fetch_multi();
     if (!h->easy || !h->multi) {
         handle_destroy(h);
         return NULL;

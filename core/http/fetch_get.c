@@ -111,6 +111,7 @@ int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
     g->work.run = get_run;
     g->work.done = get_done;
     g->work.lane = ENV_LANE_CONTROL;
+    g->work.owner = "the API node";
     g->work.deadline_ns = env_now_ns(f->env) + timeout_ms * ENV_MS;
     r = env_submit(f->env, &g->work);
     if (r < 0) {

@@ -29,6 +29,10 @@ struct fetch {
 };
 
 int fetch_check_request(const struct fn_http_request *rq, struct fn_error *reterr);
+/* Resolvers that do not answer are left behind: by itself libcurl waits for the thread that asks
+ * one, half a minute on top of every limit, when a transfer is taken out. It ends by itself. */
+void fetch_leave_resolver(CURL *easy);
+CURLM *fetch_multi(void); /* NULL: no memory */
 /* Options that exchanges and streams share. `rq` must outlive the transfer; the list goes to the
  * caller, who frees it after the transfer. */
 int fetch_setup(CURL *easy, const struct fn_http_request *rq, struct curl_slist **ret_headers,

@@ -1,7 +1,6 @@
 /* One question at a time, for programs that wait for the answer. */
-#include <http/fetch.h>
+#include <http/fetch_int.h>
 
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +88,7 @@ static void once_prepare(struct fetch_client *c, const char *path)
     curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c->curl, CURLOPT_URL, url);
     curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
+    fetch_leave_resolver(c->curl);
     if (c->token) {
         curl_easy_setopt(c->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
         curl_easy_setopt(c->curl, CURLOPT_XOAUTH2_BEARER, c->token);

@@ -394,7 +394,7 @@ int fetch_streams_create(struct env *env, struct fetch_streams **ret, struct fn_
     struct fetch_streams *all = calloc(1, sizeof(*all));
 
     if (all) {
-        all->multi = curl_multi_init();
+        all->multi = fetch_multi();
     }
     if (!all || !all->multi) {
         free(all);

@@ -6,7 +6,9 @@
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -138,6 +140,62 @@ static void server_start(bool tcp)
     pthread_create(&server.thread, NULL, serve, NULL);
 }
 
+/* ---- a resolver of our own ------------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int asked, answered;
+    bool open; /* whoever asks for slow.test is answered */
+} resolver = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+/* In the place of the C library's, also for libcurl. */
+__attribute__((visibility("default"))) int getaddrinfo(const char *host, const char *port,
+                                                       const struct addrinfo *hints,
+                                                       struct addrinfo **ret)
+{
+    int (*real)(const char *host, const char *port, const struct addrinfo *hints,
+                struct addrinfo **ret);
+
+    if (!host || strcmp(host, "slow.test") != 0) {
+        *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+        return real(host, port, hints, ret);
+    }
+    pthread_mutex_lock(&resolver.lock);
+    resolver.asked++;
+    pthread_cond_broadcast(&resolver.changed);
+    while (!resolver.open) {
+        pthread_cond_wait(&resolver.changed, &resolver.lock);
+    }
+    resolver.answered++;
+    pthread_cond_broadcast(&resolver.changed);
+    pthread_mutex_unlock(&resolver.lock);
+    return EAI_AGAIN;
+}
+
+static void resolver_await_asked(int n)
+{
+    pthread_mutex_lock(&resolver.lock);
+    while (resolver.asked < n) {
+        pthread_cond_wait(&resolver.changed, &resolver.lock);
+    }
+    pthread_mutex_unlock(&resolver.lock);
+}
+
+/* Until everybody who asked has an answer. */
+static void resolver_open(void)
+{
+    pthread_mutex_lock(&resolver.lock);
+    resolver.open = true;
+    pthread_cond_broadcast(&resolver.changed);
+    while (resolver.answered < resolver.asked) {
+        pthread_cond_wait(&resolver.changed, &resolver.lock);
+    }
+    pthread_mutex_unlock(&resolver.lock);
+}
+
+/* ---- a rig ----------------------------------------------------------------------------------- */
+
 static void *run_loop(void *arg)
 {
     loop_run(arg);
@@ -166,6 +224,7 @@ static void teardown(void)
         close(server.fd);
         unlink(server.path);
     }
+    resolver_open();
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
@@ -358,6 +417,7 @@ struct job {
     struct env_work work;
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    const char *url, *unix_path;
     int r;
     bool done;
 };
@@ -365,8 +425,8 @@ struct job {
 static void job_run(struct env_work *w, struct fn_op *op)
 {
     struct job *j = container_of(w, struct job, work);
-    struct fn_http_request rq = { .size = sizeof(rq), .method = "GET", .url = "http://localhost/",
-                                  .unix_path = server.path };
+    struct fn_http_request rq = { .size = sizeof(rq), .method = "GET", .url = j->url,
+                                  .unix_path = j->unix_path };
     struct fn_http_answer a;
 
     j->r = fetch_ask(fetch, op, &rq, &a, NULL, NULL);
@@ -382,29 +442,44 @@ static void job_done(struct env_work *w)
     pthread_mutex_unlock(&j->lock);
 }
 
+#define JOB(...)                                                                        \
+    ((struct job){ .work = { .run = job_run, .done = job_done, .lane = ENV_LANE_FAST }, \
+                   .lock = PTHREAD_MUTEX_INITIALIZER,                                   \
+                   .changed = PTHREAD_COND_INITIALIZER,                                 \
+                   __VA_ARGS__ })
+
+static void job_start(struct job *j)
+{
+    loop_enter(loop);
+    ck_assert_int_eq(env_submit(loop_env(loop), &j->work), 0);
+    loop_leave(loop);
+}
+
+static void job_cancel(struct job *j)
+{
+    loop_enter(loop);
+    env_cancel(loop_env(loop), &j->work);
+    loop_leave(loop);
+    pthread_mutex_lock(&j->lock);
+    while (!j->done) {
+        pthread_cond_wait(&j->changed, &j->lock);
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
 START_TEST(a_cancelled_operation_ends_its_exchange)
 {
-    struct job j = { .work = { .run = job_run, .done = job_done, .lane = ENV_LANE_FAST },
-                     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+    struct job j = JOB(.url = "http://localhost/", .unix_path = server.path);
     struct timespec ms = { 0, 1000000 };
     int64_t start_ns;
 
     server_start(false);
-    loop_enter(loop);
-    ck_assert_int_eq(env_submit(loop_env(loop), &j.work), 0);
-    loop_leave(loop);
+    job_start(&j);
     while (atomic_load(&server.requests) == 0) {
         nanosleep(&ms, NULL); /* the request is on its way; CHECK ends a hang */
     }
     start_ns = env_now_ns(loop_env(loop));
-    loop_enter(loop);
-    env_cancel(loop_env(loop), &j.work);
-    loop_leave(loop);
-    pthread_mutex_lock(&j.lock);
-    while (!j.done) {
-        pthread_cond_wait(&j.changed, &j.lock);
-    }
-    pthread_mutex_unlock(&j.lock);
+    job_cancel(&j);
     ck_assert_int_eq(j.r, FN_E_CANCELLED);
     ck_assert_int_lt(env_now_ns(loop_env(loop)) - start_ns, 5 * ENV_S);
 }
@@ -653,11 +728,8 @@ static void on_got(void *ud, const struct fetch_result *res)
     pthread_mutex_unlock(&got.lock);
 }
 
-static void get(uint32_t timeout_ms)
+static void get_from(const char *base, uint32_t timeout_ms)
 {
-    char base[64];
-
-    snprintf(base, sizeof(base), "http://127.0.0.1:%d/", server.port);
     loop_enter(loop);
     ck_assert_int_eq(fetch_get(fetch, base, "/v2/fns/f", timeout_ms, on_got, NULL, &err), 0);
     loop_leave(loop);
@@ -666,6 +738,14 @@ static void get(uint32_t timeout_ms)
         pthread_cond_wait(&got.changed, &got.lock);
     }
     pthread_mutex_unlock(&got.lock);
+}
+
+static void get(uint32_t timeout_ms)
+{
+    char base[64];
+
+    snprintf(base, sizeof(base), "http://127.0.0.1:%d/", server.port);
+    get_from(base, timeout_ms);
 }
 
 START_TEST(a_get_is_tried_again_until_it_is_answered)
@@ -723,6 +803,45 @@ START_TEST(an_api_address_must_be_http)
 }
 END_TEST
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+#define SLOW_URL "http://slow.test/"
+
+/* Neither a deadline, nor whoever cancels or closes, nor the end waits for a resolver that says
+ * nothing: it is answered when all is over. */
+START_TEST(a_slow_resolver_holds_nobody_up)
+{
+    struct job j = JOB(.url = SLOW_URL);
+    struct fn_http_request rq = { .size = sizeof(rq), .method = "GET", .url = SLOW_URL,
+                                  .timeout_ms = 100 };
+    struct fetch_client *client;
+    struct buf body;
+    uint64_t id;
+    int status;
+
+    ck_assert_int_eq(fetch_ask(fetch, NULL, &rq, &answer, NULL, &err), FN_E_DEADLINE);
+    get_from(SLOW_URL, 100);
+    ck_assert_int_eq(got.code, FN_E_DEADLINE);
+    ck_assert_int_eq(fetch_client_create(NULL, SLOW_URL, &client, &err), 0);
+    ck_assert_int_eq(fetch_client_ask(client, "GET", "/", NULL, 100, &status, &body, &err),
+                     FN_E_DEADLINE);
+    fetch_client_destroy(client);
+    buf_finish(&body);
+    job_start(&j);
+    resolver_await_asked(4);
+    job_cancel(&j);
+    ck_assert_int_eq(j.r, FN_E_CANCELLED);
+    rq.timeout_ms = 0;
+    ck_assert_int_eq(fetch_stream_open(fetch->streams, &host_a, &rq, &stream_cb, NULL, &id,
+                                       &err), 0);
+    resolver_await_asked(5);
+    fetch_stream_close(fetch->streams, &host_a, id);
+    ck_assert_int_eq(fetch_stream_open(fetch->streams, &host_a, &rq, &stream_cb, NULL, &id,
+                                       &err), 0);
+    resolver_await_asked(6); /* open at the end */
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("fetch");
@@ -754,6 +873,7 @@ int main(void)
     tcase_add_test(t, a_get_gives_up_after_six_requests);
     tcase_add_test(t, a_get_ends_at_its_deadline);
     tcase_add_test(t, an_api_address_must_be_http);
+    tcase_add_test(t, a_slow_resolver_holds_nobody_up);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
