@@ -251,19 +251,27 @@ void server_conn_closed(struct http_server *s, struct visitor *p)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+static void listen_close(struct http_server *s)
+{
+    if (s->listen.fd < 0) {
+        return; /* what is at its path may be another one's */
+    }
+    close(s->listen.fd);
+    s->listen.fd = -1;
+    if (s->unix_path) {
+        unlink(s->unix_path);
+    }
+}
+
 static void listen_stop(struct http_server *s)
 {
     if (s->listen.fd < 0) {
         return;
     }
     loop_fd_remove(s->loop, &s->listen);
-    close(s->listen.fd);
-    s->listen.fd = -1;
     s->listening = false;
     env_timer_clear(s->env, &s->resume);
-    if (s->unix_path) {
-        unlink(s->unix_path);
-    }
+    listen_close(s);
 }
 
 void http_server_set_limits(struct http_server *s, const struct http_limits *limits)
@@ -285,6 +293,23 @@ static bool may_speak_h2(const struct http_server *s)
     return s->config.h2 && s->config.identity;
 }
 
+/* What it keeps of its configuration. False: out of memory. */
+static bool server_configure(struct http_server *s, const struct http_server_config *config)
+{
+    bool copied;
+
+    s->config = *config;
+    s->config.identity = config->identity && !net_identity_is_plain(config->identity)
+                             ? net_identity_ref(config->identity)
+                             : NULL;
+    s->config.listen = strdup(config->listen);
+    copied = net_interfaces_copy(&config->refuse_interfaces, &s->config.refuse_interfaces) == 0;
+    port_counts_init(&s->counts, config->name);
+    http_server_set_limits(s, &config->limits);
+    s->h2 = may_speak_h2(s) ? config->h2->open(s) : NULL;
+    return copied && s->config.listen && s->proxies && (s->h2 || !may_speak_h2(s));
+}
+
 int http_server_create(struct loop *loop, const struct http_server_config *config,
                        struct http_server **ret, struct fn_error *reterr)
 {
@@ -296,39 +321,23 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     }
     s->loop = loop;
     s->env = loop_env(loop);
-    s->config = *config;
-    port_counts_init(&s->counts, config->name);
-    s->config.identity = config->identity && !net_identity_is_plain(config->identity)
-                             ? net_identity_ref(config->identity)
-                             : NULL;
-    http_server_set_limits(s, &config->limits);
+    s->listen = (struct loop_fd){ .fd = -1, .cb = on_accept };
+    s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
     TAILQ_INIT(&s->introductions);
     turns_init(s);
-    r = net_interfaces_copy(&config->refuse_interfaces, &s->config.refuse_interfaces);
-    r = r < 0 ? r
-              : net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path,
-                         &s->port, reterr);
+    r = !server_configure(s, config)
+            ? err_set(reterr, FN_E_EXHAUSTED, "listen: out of memory")
+            : net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path,
+                       &s->port, reterr);
+    r = r == 0 ? loop_fd_add(loop, &s->listen, LOOP_READ, reterr) : r;
     if (r < 0) {
-        net_identity_unref(s->config.identity);
-        net_interfaces_finish(&s->config.refuse_interfaces);
-        free(s->proxies);
-        free(s);
+        listen_close(s); /* it is not watched */
+        http_server_destroy(s);
         return r;
     }
-    s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    s->listen.cb = on_accept;
     s->listening = true;
-    s->config.listen = strdup(config->listen);
-    s->h2 = may_speak_h2(s) ? config->h2->open(s) : NULL;
-    r = loop_fd_add(loop, &s->listen, LOOP_READ, reterr);
-    if (r < 0 || !s->config.listen || (may_speak_h2(s) && !s->h2)) {
-        close(s->listen.fd);
-        s->listen.fd = -1;
-        http_server_destroy(s);
-        return r < 0 ? r : FN_E_EXHAUSTED;
-    }
     *ret = s;
     return 0;
 }

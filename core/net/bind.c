@@ -140,6 +140,7 @@ static int listen_unix(const char *path, bool owner_only, int *ret_fd, char **re
 {
     struct sockaddr_storage addr;
     socklen_t len;
+    char *copy;
     int fd;
     int r;
 
@@ -152,16 +153,18 @@ static int listen_unix(const char *path, bool owner_only, int *ret_fd, char **re
     if (r < 0) {
         return r;
     }
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    copy = strdup(path);
+    fd = copy ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
     if (fd < 0 || (owner_only && fchmod(fd, 0600) < 0) ||
         bind(fd, (struct sockaddr *)&addr, len) < 0 || listen(fd, BACKLOG) < 0) {
         r = err_set(reterr, err_from_errno(errno), "listen: unix:%s: %s", path, strerror(errno));
         if (fd >= 0) {
             close(fd);
         }
+        free(copy);
         return r;
     }
-    *ret_unix_path = strdup(path);
+    *ret_unix_path = copy;
     *ret_fd = fd;
     return 0;
 }

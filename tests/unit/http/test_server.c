@@ -1,4 +1,5 @@
 /* Bodies, time limits, connection limits, clients that go away. */
+#include "../lib/poor.h"
 #include "client.h"
 #include "suites.h"
 
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BIG 3000000
+#define BIG      3000000
+#define FULL_MAX 1000
 
 static struct http_limits limits;
 
@@ -450,11 +453,71 @@ START_TEST(stale_unix_sockets_are_replaced_and_living_ones_are_not)
     loop_enter(fx.loop);
     ck_assert_int_eq(http_server_create(fx.loop, &config, &second, &err), FN_E_UNAVAILABLE);
     loop_leave(fx.loop);
+    ck_assert_int_eq(stat(fx.unix_path, &st), 0);
     server_stop();
     ck_assert_int_eq(stat(fx.unix_path, &st), -1);
     config.listen = "nonsense";
     ck_assert_int_eq(loop_create(NULL, &fx.loop, &err), 0);
     ck_assert_int_eq(http_server_create(fx.loop, &config, &second, &err), FN_E_INVALID);
+    loop_destroy(fx.loop);
+}
+END_TEST
+
+/* The next descriptor needs memory of the loop. */
+static void fill_loop(struct loop *loop)
+{
+    static struct loop_fd full[FULL_MAX];
+    struct fn_error err = ERR_INIT;
+
+    for (unsigned i = 0; i < FULL_MAX; i++) {
+        full[i].fd = eventfd(0, EFD_CLOEXEC);
+        poor_begin(1);
+        loop_fd_add(loop, &full[i], 0, &err);
+        if (poor_end()) {
+            close(full[i].fd);
+            return;
+        }
+    }
+    ck_abort_msg("it has room for %d descriptors", FULL_MAX);
+}
+
+static int create_and_destroy(const struct http_server_config *config, struct fn_error *reterr)
+{
+    struct http_server *server;
+    int r = http_server_create(fx.loop, config, &server, reterr);
+
+    if (r == 0) {
+        http_server_destroy(server);
+    }
+    return r;
+}
+
+START_TEST(without_memory_no_server_is_there_and_nothing_of_it_stays)
+{
+    const char *const refused[] = { "fn0" };
+    struct http_server_config config = { .name = "test", .limits = default_limits(),
+                                         .refuse_interfaces = { .items = refused, .n = 1 } };
+    struct fn_error err = ERR_INIT;
+    char address[80], path[64];
+    bool failed = true;
+    struct stat st;
+    int r;
+
+    snprintf(path, sizeof(path), "/tmp/fnd-test-poor-%d.sock", (int)getpid());
+    snprintf(address, sizeof(address), "unix:%s", path);
+    config.listen = address;
+    ck_assert_int_eq(loop_create(NULL, &fx.loop, &err), 0);
+    ck_assert_int_eq(create_and_destroy(&config, &err), 0); /* its metrics stay */
+    fill_loop(fx.loop);
+    for (unsigned n = 1; failed; n++) {
+        err = (struct fn_error)ERR_INIT;
+        poor_begin(n);
+        r = create_and_destroy(&config, &err);
+        failed = poor_end();
+        ck_assert_int_eq(r, failed ? FN_E_EXHAUSTED : 0);
+        ck_assert_int_eq(err.msg[0] != '\0', failed);
+        ck_assert_int_eq(stat(path, &st), -1);
+    }
     loop_destroy(fx.loop);
 }
 END_TEST
@@ -542,6 +605,7 @@ void add_server(Suite *s)
     tcase_add_test(t, without_descriptors_accepting_rests_and_recovers);
     tcase_add_test(t, a_port_in_use_is_named);
     tcase_add_test(t, stale_unix_sockets_are_replaced_and_living_ones_are_not);
+    tcase_add_test(t, without_memory_no_server_is_there_and_nothing_of_it_stays);
     tcase_add_test(t, draining_ends_idle_connections_and_finishes_running_calls);
     tcase_add_test(t, draining_waits_for_requests_that_are_on_their_way);
     suite_add_tcase(s, t);
