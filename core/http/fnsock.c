@@ -404,6 +404,29 @@ static void close_fnsock(struct fnsock *f)
     }
 }
 
+/* close_fnsock() undoes what it did, however far it came. */
+static int make_and_watch(struct fnsock *f, const char *container_id, struct fn_error *reterr)
+{
+    struct fnsocks *all = f->all;
+    int r = fnsock_dir_make(f, container_id, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    f->watch = inotify_add_watch(all->inotify.fd, f->d->path, WATCH_MASK);
+    if (f->watch < 0) {
+        return err_set(reterr, err_from_errno(errno), "iofs: cannot watch %s: %s", f->d->path,
+                       strerror(errno));
+    }
+    HASH_ADD_INT(all->by_watch, watch, f);
+    if (!table_has(f)) {
+        inotify_rm_watch(all->inotify.fd, f->watch);
+        f->watch = -1;
+        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
+    }
+    return fnsock_dir_open(f, reterr);
+}
+
 static int open_fnsock(void *impl, const char *container_id,
                        void (*on_ready)(void *ud, const struct fn_error *err), void *ud,
                        struct fnsock **ret, struct fn_error *reterr)
@@ -426,26 +449,7 @@ static int open_fnsock(void *impl, const char *container_id,
     f->retry.cb = on_retry;
     f->idle.cb = on_idle;
     all->open_n++;
-    r = fnsock_dir_make(f, container_id, reterr);
-    if (r < 0) {
-        close_fnsock(f);
-        return r;
-    }
-    f->watch = inotify_add_watch(all->inotify.fd, f->d->path, WATCH_MASK);
-    if (f->watch < 0) {
-        r = err_set(reterr, err_from_errno(errno), "iofs: cannot watch %s: %s", f->d->path,
-                    strerror(errno));
-        close_fnsock(f);
-        return r;
-    }
-    HASH_ADD_INT(all->by_watch, watch, f);
-    if (!table_has(f)) {
-        inotify_rm_watch(all->inotify.fd, f->watch);
-        f->watch = -1;
-        close_fnsock(f);
-        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
-    }
-    r = fnsock_dir_open(f, reterr);
+    r = make_and_watch(f, container_id, reterr);
     if (r < 0) {
         close_fnsock(f);
         return r;
@@ -519,6 +523,21 @@ static void destroy(struct fnsocks *all)
     free(all);
 }
 
+/* destroy() undoes what it did, however far it came. */
+static int make_and_watch_root(struct fnsocks *all, struct fn_error *reterr)
+{
+    int r = fnsock_dir_start(all, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    all->inotify.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (all->inotify.fd < 0) {
+        return err_set(reterr, err_from_errno(errno), "iofs: inotify: %s", strerror(errno));
+    }
+    return loop_fd_add(all->loop, &all->inotify, LOOP_READ, reterr);
+}
+
 int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct fnsock_if *ret,
                   struct fn_error *reterr)
 {
@@ -535,18 +554,7 @@ int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct 
     all->inotify = (struct loop_fd){ .fd = -1, .cb = on_inotify };
     all->measure.cb = on_measured;
     set_defaults(all);
-    r = fnsock_dir_start(all, reterr);
-    if (r < 0) {
-        destroy(all);
-        return r;
-    }
-    all->inotify.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (all->inotify.fd < 0) {
-        r = err_set(reterr, err_from_errno(errno), "iofs: inotify: %s", strerror(errno));
-        destroy(all);
-        return r;
-    }
-    r = loop_fd_add(loop, &all->inotify, LOOP_READ, reterr);
+    r = make_and_watch_root(all, reterr);
     if (r < 0) {
         destroy(all);
         return r;
