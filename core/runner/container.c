@@ -697,6 +697,7 @@ void container_free(struct container *c)
     HASH_DELETE(hh, r->containers, c);
     TAILQ_REMOVE(&c->q->containers, c, link);
     c->q->n_all--;
+    image_unuse(c);
     output_finish(c);
     arena_finish(&c->arena);
     free(c);

@@ -26,7 +26,8 @@
 #include <string.h>
 
 #define IMAGES_MAX     4096 /* names remembered; beyond it, those that nobody waits for are not */
-#define IMAGE_KEPT_NS  (3600 * ENV_S) /* a name, with its credentials, after its last preparation */
+#define IMAGE_KEPT_NS  (3600 * ENV_S) /* a name, with its credentials, after its last container */
+#define NAMES_SWEEP_NS (600 * ENV_S)
 #define LOOK_NS        (2 * ENV_S)
 #define PULL_LINGER_NS (60 * ENV_S)
 #define OVERDUE_NS     (2 * ENV_S) /* after pull_timeout */
@@ -315,19 +316,32 @@ static void image_free(struct image *im)
     free(im);
 }
 
-/* Before another one comes. */
-static void drop_unused(struct runner *r)
+/* Those that no container has: old ones, or all. */
+static void drop_unused(struct runner *r, bool all)
 {
-    bool full = HASH_COUNT(r->images.by_key) >= IMAGES_MAX;
     int64_t old_ns = env_now_ns(r->env) - IMAGE_KEPT_NS;
     struct image *im, *next;
 
     HASH_ITER(hh, r->images.by_key, im, next) {
-        if (TAILQ_EMPTY(&im->waiters) && im->state == IMAGE_IDLE &&
-            (full || im->begun_ns < old_ns)) {
+        if (im->users == 0 && im->state == IMAGE_IDLE && (all || im->used_ns <= old_ns)) {
             image_free(im);
         }
     }
+}
+
+static void names_keep_time(struct runner *r)
+{
+    if (r->images.by_key && !env_timer_is_set(&r->images.timer)) {
+        env_timer_set(r->env, &r->images.timer, env_now_ns(r->env) + NAMES_SWEEP_NS);
+    }
+}
+
+static void names_tick(struct env_timer *t)
+{
+    struct runner *r = container_of(t, struct runner, images.timer);
+
+    drop_unused(r, false);
+    names_keep_time(r);
 }
 
 static char *image_key(struct container *c)
@@ -349,7 +363,9 @@ static struct image *image_get(struct container *c)
     if (im) {
         return im;
     }
-    drop_unused(r);
+    if (HASH_COUNT(r->images.by_key) >= IMAGES_MAX) {
+        drop_unused(r, true);
+    }
     im = calloc(1, sizeof(*im));
     if (!im || !(im->key = strdup(key))) {
         free(im);
@@ -367,7 +383,26 @@ static struct image *image_get(struct container *c)
         free(im);
         return NULL;
     }
+    names_keep_time(r);
     return im;
+}
+
+static void image_use(struct image *im, struct container *c)
+{
+    if (!c->used_image) { /* else it wants it once more */
+        c->used_image = im;
+        im->users++;
+    }
+}
+
+void image_unuse(struct container *c)
+{
+    struct image *im = c->used_image;
+
+    c->used_image = NULL;
+    if (im && --im->users == 0) {
+        im->used_ns = env_now_ns(c->r->env);
+    }
 }
 
 /* It waits, and under this one's app it would be let in before it is under the name it has. */
@@ -381,6 +416,7 @@ static bool comes_sooner(const struct image *im, const struct container *c)
 
 static void want(struct image *im, struct container *c)
 {
+    image_use(im, c);
     c->image = im;
     TAILQ_INSERT_TAIL(&im->waiters, c, image_link);
     if (im->state == IMAGE_IDLE) {
@@ -479,6 +515,7 @@ void images_init(struct runner *r)
     gate_init(&r->images.known, LOOKS_MAX);
     gate_init(&r->images.looks, LOOKS_MAX);
     gate_init(&r->images.pulls, r->opt.pulls_max);
+    r->images.timer.cb = names_tick;
 }
 
 void images_set_options(struct runner *r)
@@ -491,6 +528,7 @@ void images_forget_timers(struct runner *r)
 {
     struct image *im, *next;
 
+    env_timer_clear(r->env, &r->images.timer);
     HASH_ITER(hh, r->images.by_key, im, next) {
         env_timer_clear(r->env, &im->timer);
     }

@@ -109,6 +109,8 @@ struct image {
     bool given_up;    /* its preparation was cancelled */
     bool was_there;   /* the last time */
     int64_t begun_ns; /* LOOKING, PULLING: since */
+    uint32_t users;   /* containers of it that are there, or wait for it */
+    int64_t used_ns;  /* no users: since */
     TAILQ_HEAD(, container) waiters;
     struct gate *look_gate; /* images.known or images.looks */
     struct gate_pass look;
@@ -128,6 +130,7 @@ struct images {
     struct gate looks;
     struct gate pulls;
     uint32_t preparing; /* operations on lanes */
+    struct env_timer timer; /* names are forgotten; set while there are any */
 };
 
 #define LOOKS_MAX 4u /* of each kind */
@@ -137,6 +140,7 @@ void images_set_options(struct runner *r); /* r->opt changed */
 /* Makes the image of `c` ready: container_image_done() is called, from here when it cannot be. */
 void image_want(struct container *c);
 void image_unwant(struct container *c); /* not waiting: no effect */
+void image_unuse(struct container *c);  /* it goes */
 /* When the oldest running preparation began, INT64_MAX when none runs. */
 int64_t images_oldest_ns(const struct runner *r);
 void images_tell_overdue(struct runner *r, int64_t now);

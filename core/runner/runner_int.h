@@ -58,7 +58,7 @@ struct container {
     enum ctr_state state;
     int64_t state_ns; /* since */
     struct fn_task task;
-    struct image *image; /* waited for */
+    struct image *image, *used_image; /* waited for; whose name it keeps, since it wanted it */
     struct account_need need;
     int64_t idle_timeout_ns;
     int64_t start_limit_ns; /* < 0 = never */

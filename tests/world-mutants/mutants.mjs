@@ -246,7 +246,7 @@ export const mutants = [
   { name: 'G2', what: 'a runner that left the list is never freed', file: place('links.c'), by: ['B32'], long: true,
     text: '    hints_forget(r);\n    free(r);\n    return closes;', wrong: '    hints_forget(r);\n    return closes;' },
   { name: 'G3', what: 'names of images are remembered for ever', file: runner('image.c'), by: ['B32'], long: true,
-    text: '(full || im->begun_ns < old_ns)) {', wrong: '(full && im->begun_ns < old_ns)) {' },
+    text: '(all || im->used_ns <= old_ns)) {', wrong: '(all && im->used_ns <= old_ns)) {' },
   { name: 'G4', what: 'what a plugin made of a list stays', file: pool('intake.c'), by: ['B32'], long: true,
     text: '    t->group->held--;\n    free(t);', wrong: '    t->group->held--;' },
   { name: 'G5', what: 'questions of a manager are never freed', file: npm('asks.c'), by: ['B32'], long: true,

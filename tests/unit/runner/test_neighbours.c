@@ -236,6 +236,42 @@ START_TEST(an_image_that_is_next_is_not_moved_back)
 }
 END_TEST
 
+#define HOUR_MS  (3600 * 1000)
+#define SWEEP_MS (600 * 1000) /* after it, at most */
+
+/* With the credentials of each; no other image comes. */
+START_TEST(a_name_is_forgotten_an_hour_after_its_last_container)
+{
+    struct world *w = world_create(roomy);
+
+    quiet_is_served(w);
+    world_run_ms(w, HOUR_MS);
+    ck_assert_uint_eq(world_counts(w).containers, 0);
+    ck_assert_uint_eq(HASH_COUNT(w->r->images.by_key), 1);
+    world_run_ms(w, 2 * SWEEP_MS);
+    ck_assert_uint_eq(HASH_COUNT(w->r->images.by_key), 0);
+    world_destroy(w);
+}
+END_TEST
+
+/* However long ago it was prepared, and whatever others bring: its next start is no look among
+ * strangers'. */
+START_TEST(a_name_is_kept_while_a_container_of_it_lives)
+{
+    struct world *w = world_create(roomy);
+
+    for (int i = 0; i < 2 * HOUR_MS / 20000; i++) {
+        world_call(w, (struct call_spec){ .app = "quiet", .fn = "hot" });
+        world_run_ms(w, 20000);
+    }
+    ck_assert_uint_eq(w->prepares, 1);
+    evil(w, 1);
+    ck_assert_uint_eq(HASH_COUNT(w->r->images.by_key), 2);
+    ck_assert(w->r->images.by_key->was_there);
+    world_destroy(w);
+}
+END_TEST
+
 static void one_pull(struct world *w)
 {
     roomy(w);
@@ -580,6 +616,8 @@ TCase *neighbours_tests(void)
     tcase_add_test(t, an_image_that_another_app_waits_for_is_not_its_share);
     tcase_add_test(t, an_image_that_another_app_waits_to_look_at_is_not_its_share);
     tcase_add_test(t, an_image_that_is_next_is_not_moved_back);
+    tcase_add_test(t, a_name_is_forgotten_an_hour_after_its_last_container);
+    tcase_add_test(t, a_name_is_kept_while_a_container_of_it_lives);
     tcase_add_test(t, a_pull_that_nobody_waits_for_makes_room);
     tcase_add_test(t, a_caller_that_comes_again_finds_its_pull);
     tcase_add_test(t, starts_end_with_those_who_wait_for_them);
