@@ -85,13 +85,15 @@ static bool is_own_name(const struct api_options *o, const char *host)
            strcasecmp(a.host, machine) == 0 || is_host_of(o->public_url, a.host);
 }
 
-/* Programs send no Origin; without one a page only reads. */
+/* A page that only reads sends no Origin, as programs do: the name tells them apart from strangers'
+ * pages, and what the API keeps may be secret. */
 static bool is_rebound(const struct manage_rules *m, const struct http_request *req)
 {
     const char *origin = headers_get(&req->headers, "Origin");
 
-    return origin && !m->tls && m->options->tokens.n == 0 && is_same_origin(req, origin) &&
-           is_loopback(req) && !is_own_name(m->options, req->host);
+    return req->host && *req->host && !m->tls && m->options->tokens.n == 0 &&
+           (!origin || is_same_origin(req, origin)) && is_loopback(req) &&
+           !is_own_name(m->options, req->host);
 }
 
 int manage_check(const struct manage_rules *m, const struct http_request *req,
@@ -111,7 +113,7 @@ int manage_check(const struct manage_rules *m, const struct http_request *req,
     }
     if (is_rebound(m, req)) {
         return err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER,
-                            "API1107 the API of this node, got a page at %.64s; expected localhost, "
+                            "API1107 the API of this node, got the host %.64s; expected localhost, "
                             "an address, the name of this machine or that of api.public_url",
                             req->host);
     }
