@@ -1,7 +1,9 @@
 /* Addresses as text. */
 #include <base/addr.h>
 
+#include <arpa/inet.h>
 #include <base/err.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,8 +80,10 @@ bool addr_is_everywhere(const struct addr *a)
 
 bool addr_is_local(const struct addr *a)
 {
-    return a->path || strncmp(a->host, "127.", 4) == 0 || strcmp(a->host, "::1") == 0 ||
-           strcmp(a->host, "localhost") == 0;
+    struct in_addr v4;
+
+    return a->path || strcmp(a->host, "::1") == 0 || strcmp(a->host, "localhost") == 0 ||
+           (inet_pton(AF_INET, a->host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
 void addr_print_host(const struct addr *a, char ret[ADDR_HOST_MAX + 3])

@@ -32,6 +32,7 @@ static const struct {
     { "[::1]:65535", "[::1]", 65535, NULL, false, true },
     { "[fe80::1%eth0]:9190", "[fe80::1%eth0]", 9190, NULL, false, false },
     { "127.0.0.2:1", "127.0.0.2", 1, NULL, false, true },
+    { "127.evil.example:1", "127.evil.example", 1, NULL, false, false },
     { "localhost:08", "localhost", 8, NULL, false, true },
     { "runner-1.example:9190", "runner-1.example", 9190, NULL, false, false },
     { "unix:/run/fnd/a:b.sock", "", 0, "/run/fnd/a:b.sock", false, true },

@@ -366,6 +366,7 @@ static const struct {
     { false, "evil.example", NULL, NULL, false },
     { false, "evil.example:9080", NULL, NULL, false },
     { false, "localhost.evil.example:9080", NULL, NULL, false },
+    { false, "127.evil.example:9080", "http://127.evil.example:9080", NULL, false },
     { false, "10.0.0.1:9080", NULL, NULL, false },
     { false, ":9080", NULL, NULL, false },
     { false, "unix:/x", NULL, NULL, false },
