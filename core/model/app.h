@@ -80,7 +80,7 @@ int trigger_to_json(const struct trigger *t, struct buf *out);
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Go Fn's rules for apps, functions and triggers, with its sentences; for functions those that their
+/* Go Fn's rules for apps, functions and triggers, with its sentences; for functions those that
  * calls depend on: what an API node answers has annotations of its own beyond those of clients. */
 int app_check(const struct app *a, struct fn_error *reterr);
 /* Letters, digits, _ and -; whatever is seen of other scripts stands for letters. */
@@ -88,8 +88,8 @@ bool app_name_is_plain(const char *name);
 bool app_syslog_is_known(const char *url); /* its scheme is one of those that Go Fn takes */
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr);
 int trigger_check(const struct trigger *t, struct fn_error *reterr);
-/* The same for what is to be kept, annotations included, and what a runner or its driver would refuse
- * of each call. */
+/* The same for what is to be kept, annotations included, and what a runner or its driver would
+ * refuse of each call. */
 int app_check_kept(const struct app *a, struct fn_error *reterr);
 int fn_def_check_kept(const struct fn_def *f, struct fn_error *reterr);
 bool app_config_is_key(const char *key); /* of an environment */

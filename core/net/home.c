@@ -34,7 +34,7 @@ static size_t host_of(struct url u, char ret[HOST_MAX])
 
 static bool is_always_home(const struct net_address *a)
 {
-    /* Behind those of the machine: metadata of clouds, and IPv4 addresses in two of IPv6's forms. */
+    /* Behind the machine's: metadata of clouds, and IPv4 addresses in two of IPv6's forms. */
     static const char *const texts[] = {
         "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10",
         "100.100.100.200/32", "fd00:ec2::/32", "::/96", "64:ff9b::/96",

@@ -5,12 +5,12 @@
  *      └──asked to end, or configuration──▶ exit with the node's code
  *
  * A crash is an end by a signal or with a code that a node does not choose. What a start after it
- * needs and does not find (69) is none, nor is a process that cannot be made: the pause gets longer,
- * and where fn.yaml is another one by then, what served before is tried in turn with it. Calls in
- * flight are cut; the port comes back with the next process. fn.yaml is read again at each start.
- * When the node cannot start with it, or the crash came within 60 s of a reload, what served before
- * serves until the next reload, however often the node crashes; when that cannot be read any more (a
- * file that it names is gone), the configuration of the first start does. */
+ * needs and does not find (69) is none, nor is a process that cannot be made: the pause gets
+ * longer, and where fn.yaml is another one by then, what served before is tried in turn with it.
+ * Calls in flight are cut; the port comes back with the next process. fn.yaml is read again at each
+ * start. When the node cannot start with it, or the crash came within 60 s of a reload, what served
+ * before serves until the next reload, however often the node crashes; when that cannot be read any
+ * more (a file that it names is gone), the configuration of the first start does. */
 #ifndef PROCESS_SUPERVISE_H
 #define PROCESS_SUPERVISE_H
 

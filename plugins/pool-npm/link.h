@@ -2,9 +2,9 @@
  *
  *   WATCHING: a stream of fnd.Pool brings each change. HISTORIC: the manager does not know
  * fnd.Pool; each group is asked for every 500 ms, as Fn did in 2018. A manager that cannot be
- * reached leaves the last good lists in place, marked stale, until it tells them again, or that it has
- * no such group, whose list is empty then; groups of which it never told a list, until it answers
- * (F21 to F26). [loop] */
+ * reached leaves the last good lists in place, marked stale, until it tells them again, or that it
+ * has no such group, whose list is empty then; groups of which it never told a list, until it
+ * answers (F21 to F26). [loop] */
 #ifndef POOL_NPM_LINK_H
 #define POOL_NPM_LINK_H
 
