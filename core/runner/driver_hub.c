@@ -46,7 +46,7 @@ static void report_exited(const struct fn_host *host, uint64_t handle, const str
 
     plugin_take_loop(hub->env);
     c = hub_find(hub, handle);
-    if (c && !c->task_exited.cb) { /* the first report counts */
+    if (c && !c->exited && !c->task_exited.cb) { /* the first report counts */
         c->exit = end;
         c->task_exited.cb = on_exited;
         env_defer(hub->env, &c->task_exited);

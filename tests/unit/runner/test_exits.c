@@ -225,6 +225,24 @@ START_TEST(one_that_fills_its_directory_is_not_waited_for)
 }
 END_TEST
 
+/* What its driver reports of it then is how it was ended, and no death of its own. */
+START_TEST(one_that_fills_its_directory_keeps_that_end)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "never" });
+    const char *id;
+
+    world_run_ms(w, 200);
+    id = world_container(w, CTR_BUSY)->id;
+    world_outgrow(w, id);
+    world_exit(w, id, FN_EXIT_CODE, 43);
+    world_run_ms(w, 1000);
+    ck_assert_int_eq(s->code, 502);
+    ck_assert_ptr_nonnull(strstr(s->text, "container was removed"));
+    world_destroy(w);
+}
+END_TEST
+
 /* Nobody reads it in the time of the call. */
 START_TEST(an_answer_that_is_not_read_runs_out_of_time)
 {
@@ -403,6 +421,7 @@ TCase *exits_tests(void)
     tcase_add_test(t, exit_behind_an_answer);
     tcase_add_test(t, an_answer_is_not_cut_when_its_container_exits);
     tcase_add_test(t, one_that_fills_its_directory_is_not_waited_for);
+    tcase_add_test(t, one_that_fills_its_directory_keeps_that_end);
     tcase_add_test(t, an_answer_that_is_not_read_runs_out_of_time);
     tcase_add_test(t, an_answer_does_not_lose_its_headers);
     tcase_add_test(t, the_line_of_a_failure_counts_what_a_function_has);
