@@ -114,11 +114,12 @@ bool intake_begin(struct http_server *s, struct intake *in, struct visitor *p, u
 }
 
 bool intake_add(struct http_server *s, struct intake *in, struct body *b, const char *data,
-                size_t len, bool promised, struct refusal *r)
+                size_t len, struct refusal *r)
 {
     int e;
 
-    if (!promised && !peer_may_bring(s, in->peer_count, len)) {
+    /* Also of a length that was told: between its head and its bytes others may have come. */
+    if (!peer_may_bring(s, in->peer_count, len)) {
         refuse_for_share(r);
         return false;
     }

@@ -515,7 +515,7 @@ static bool add_body(struct conn *c, const char *data, size_t len)
 {
     struct refusal r;
 
-    if (!intake_add(c->s, &c->intake, c->req->pub.body, data, len, !c->framing.chunked, &r)) {
+    if (!intake_add(c->s, &c->intake, c->req->pub.body, data, len, &r)) {
         conn_refuse(c, &r);
         return false;
     }

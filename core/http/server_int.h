@@ -182,9 +182,9 @@ void refuse_stranger(struct refusal *r); /* its certificate names no peer */
  * its time first. false: refused. */
 bool intake_begin(struct http_server *s, struct intake *in, struct visitor *p, uint64_t length,
                   int64_t *ret_look_ns, struct refusal *r);
-/* The next bytes of b; `promised`: intake_begin() knew the length. false: refused. */
+/* The next bytes of b. false: refused. */
 bool intake_add(struct http_server *s, struct intake *in, struct body *b, const char *data,
-                size_t len, bool promised, struct refusal *r);
+                size_t len, struct refusal *r);
 /* The body is late when its absolute deadline is over or, after a grace time, its mean rate is
  * below the limit. When to look again; 0: refused. */
 int64_t intake_look(struct http_server *s, const struct intake *in, const struct http_request *req,

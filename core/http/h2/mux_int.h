@@ -162,7 +162,6 @@ struct mux_stream {
     struct request *q; /* until its answer is complete */
     bool refused;
     struct refusal refusal;
-    bool promised; /* Content-Length came */
     struct intake intake;
     struct env_timer timer;
     int64_t deadline_ns; /* when to look at it; 0 = none */

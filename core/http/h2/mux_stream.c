@@ -278,7 +278,6 @@ static void begin_body(struct mux_stream *st, const struct parsed_request *parse
         make_refused(st, &r);
         return;
     }
-    st->promised = parsed->framing.has_length;
     mux_stream_enter(st, STREAM_BODY);
     stream_look_at(st, look_ns);
     if (parsed->expects_continue) {
@@ -314,7 +313,7 @@ void mux_stream_on_data(struct mux_stream *st, const char *data, size_t len)
         if (st->lingered_bytes > LINGER_BYTES && st->lingered_bytes - len <= LINGER_BYTES) {
             mux_stream_reset(st, NGHTTP2_NO_ERROR);
         }
-    } else if (!intake_add(st->m->s, &st->intake, st->q->pub.body, data, len, st->promised, &r)) {
+    } else if (!intake_add(st->m->s, &st->intake, st->q->pub.body, data, len, &r)) {
         make_refused(st, &r);
     }
 }

@@ -458,6 +458,40 @@ START_TEST(bodies_of_one_address_have_a_share_of_the_memory)
 }
 END_TEST
 
+/* Nor does it help to have all heads judged before the first byte of a body. */
+START_TEST(bodies_have_a_share_also_where_their_heads_were_first)
+{
+    static const char head[] = "POST /plain HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n"
+                               "Expect: 100-continue\r\n\r\n";
+    static const char part[100];
+    char go_on[25]; /* of the answer: the head was judged */
+    int fds[9];
+    char *text;
+
+    fx.bodies.limit_bytes = 1000;
+    server_start("127.0.0.1:0", &limits);
+    for (int i = 0; i < 9; i++) {
+        fds[i] = dial();
+        send_text(fds[i], head);
+        ck_assert_int_eq(recv(fds[i], go_on, sizeof(go_on), MSG_WAITALL), sizeof(go_on));
+    }
+    for (uint64_t i = 0; i < 8; i++) {
+        send_all(fds[i], part, sizeof(part));
+        while (used_bytes() < (i + 1) * sizeof(part)) {
+            sched_yield();
+        }
+    }
+    send_all(fds[8], part, sizeof(part));
+    text = read_to_end(fds[8], NULL);
+    ck_assert_msg(strstr(text, "HTTP118 request bodies of this address"), "%s", text);
+    free(text);
+    for (int i = 0; i < 9; i++) {
+        close(fds[i]);
+    }
+    server_stop();
+}
+END_TEST
+
 void add_fair(Suite *s)
 {
     TCase *t = tcase_create("fair");
@@ -477,5 +511,6 @@ void add_fair(Suite *s)
                         sizeof(introductions) / sizeof(introductions[0]));
     tcase_add_test(t, who_is_not_introduced_in_time_is_hung_up_on);
     tcase_add_loop_test(t, bodies_of_one_address_have_a_share_of_the_memory, 0, 2);
+    tcase_add_test(t, bodies_have_a_share_also_where_their_heads_were_first);
     suite_add_tcase(s, t);
 }

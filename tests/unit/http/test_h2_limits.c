@@ -386,6 +386,40 @@ START_TEST(bodies_of_one_address_have_a_share_of_the_memory)
 }
 END_TEST
 
+/* With lengths, and all heads before the first byte of a body. */
+START_TEST(bodies_have_a_share_also_where_their_heads_were_first)
+{
+    char *body = calloc(1, 400000);
+    struct h2_answer *a = NULL;
+    int32_t ids[6];
+    int held = 0;
+
+    h2_begin();
+    fx.bodies.limit_bytes = 2000000;
+    h2_open(&c, "10.0.0.1", 0);
+    for (int i = 0; i < 6; i++) {
+        ids[i] = h2_submit(&c, FIELDS(REQUEST("POST", "/echo"), "content-length", "400001"),
+                           body, -1);
+        h2_round(&c);
+    }
+    for (int i = 0; i < 6; i++) {
+        a = h2_answer_of(&c, ids[i]);
+        ck_assert_int_eq(a->status, 0);
+        a->send_len = 400000;
+        nghttp2_session_resume_data(c.session, ids[i]);
+        for (int k = 0; k < 3; k++) {
+            h2_round(&c);
+        }
+        held += a->status == 0;
+    }
+    ck_assert_int_eq(held, 4);
+    ck_assert_int_eq(a->status, 503);
+    ck_assert_ptr_nonnull(strstr(buf_text(&a->body), "HTTP118 request bodies of this address"));
+    free(body);
+    end();
+}
+END_TEST
+
 /* A read brings many requests; one connection gets a few in each turn of the loop. */
 START_TEST(requests_have_turns)
 {
@@ -557,6 +591,7 @@ void add_h2_limits(Suite *s)
     tcase_add_test(t, places_in_the_queue_are_there_before_streams);
     tcase_add_test(t, the_queue_is_what_nghttp2_takes_for_it);
     tcase_add_test(t, bodies_of_one_address_have_a_share_of_the_memory);
+    tcase_add_test(t, bodies_have_a_share_also_where_their_heads_were_first);
     tcase_add_test(t, requests_have_turns);
     tcase_add_loop_test(t, bodies_have_a_time, 0, 2);
     tcase_add_loop_test(t, a_connection_without_requests_ends, 0, 2);
