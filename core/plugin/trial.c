@@ -3,7 +3,7 @@
  * sandbox for what follows: a file that passes runs with all rights of the node.
  *
  * The child is fnd-plugprobe, started anew so that it has nothing of ours: the copy on descriptor
- * 3, a pipe on 4, /dev/null for the standard streams. It limits itself (memory, cores, system
+ * 3, a pipe on 4, /dev/null for the standard streams, no environment. It limits itself (memory, cores, system
  * calls) and writes a line per step: "dlopen", "entry", then "done", or "error <text>". */
 #include <plugin/plugin_int.h>
 
@@ -70,15 +70,40 @@ static bool find_probe(const struct plugin_host *h, char *ret, size_t cap)
            access(ret, X_OK) == 0;
 }
 
+/* What the linker and sanitizers heed. Nothing else of the node's environment, which may hold
+ * passwords, reaches a file that nobody trusts yet. */
+static const char *const kept[] = { "LD_LIBRARY_PATH=", "LD_PRELOAD=", "ASAN_OPTIONS=",
+                                    "LSAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS=" };
+
+#define KEPT_N (sizeof(kept) / sizeof(kept[0]))
+
+/* ret: of KEPT_N + 1 */
+static void keep_environment(char **ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < KEPT_N; i++) {
+        for (char **e = environ; e && *e; e++) {
+            if (strncmp(*e, kept[i], strlen(kept[i])) == 0) {
+                ret[n++] = *e;
+                break;
+            }
+        }
+    }
+    ret[n] = NULL;
+}
+
 static int spawn(const char *probe, int copy, int report, pid_t *ret)
 {
     char *const argv[] = { (char *)(uintptr_t)PROBE_NAME, NULL };
+    char *environment[KEPT_N + 1];
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none;
     sigset_t all;
     int r;
 
+    keep_environment(environment);
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawnattr_init(&attr);
@@ -94,7 +119,7 @@ static int spawn(const char *probe, int copy, int report, pid_t *ret)
     posix_spawn_file_actions_adddup2(&files, copy, 3);
     posix_spawn_file_actions_adddup2(&files, report, 4);
     posix_spawn_file_actions_addclosefrom_np(&files, 5);
-    r = posix_spawn(ret, probe, &files, &attr, argv, environ);
+    r = posix_spawn(ret, probe, &files, &attr, argv, environment);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attr);
     return r;

@@ -6,6 +6,7 @@
  * tool of the vendor. The manifest is not looked into: the host does that, carefully. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -26,6 +27,7 @@
 
 #if defined(__x86_64__)
 #define OWN_ARCH AUDIT_ARCH_X86_64
+#define OTHER_ABI_BIT 0x40000000 /* x32: the same calls by other numbers */
 #elif defined(__aarch64__)
 #define OWN_ARCH AUDIT_ARCH_AARCH64
 #else
@@ -87,8 +89,15 @@ static void set_filter(void)
         IS(OWN_ARCH, 1, 0),
         DIE,
         LOAD(nr),
+#ifdef OTHER_ABI_BIT
+        HAS(OTHER_ABI_BIT, 0, 1),
+        FAIL(ENOSYS),
+#endif
         REFUSED(socket),
         REFUSED(socketpair),
+        REFUSED(io_uring_setup), /* would do what is refused here */
+        REFUSED(io_uring_enter),
+        REFUSED(io_uring_register),
         KILLED(execve),
         KILLED(execveat),
 #ifdef __NR_fork
@@ -109,8 +118,17 @@ static void set_filter(void)
         HAS(CLONE_THREAD_BIT, 0, 1),
         ANSWER(SECCOMP_RET_ALLOW),
         DIE,
-        /* Signals to itself only. */
-        IS(__NR_kill, 1, 0),
+        /* Signals to itself only, also those of a descriptor that somebody else owns. */
+        IS(__NR_fcntl, 0, 5),
+        LOAD(args[1]),
+        IS(F_SETOWN, 1, 0),
+        IS(F_SETOWN_EX, 0, 1),
+        FAIL(EPERM),
+        ANSWER(SECCOMP_RET_ALLOW),
+        IS(__NR_kill, 4, 0),
+        IS(__NR_tkill, 3, 0),
+        IS(__NR_rt_sigqueueinfo, 2, 0),
+        IS(__NR_rt_tgsigqueueinfo, 1, 0),
         IS(__NR_tgkill, 0, 3),
         LOAD(args[0]),
         IS((unsigned)getpid(), 1, 0),

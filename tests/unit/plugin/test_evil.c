@@ -21,6 +21,10 @@ struct refusal {
     const char *text;
 };
 
+#define FORBIDDEN                                                                                  \
+    "made a forbidden system call in the trial (while it was loaded): started a process or "       \
+    "touched another one; expected none before create()"
+
 static const struct refusal refusals[] = {
     { "e01_ctor_crashes", FN_E_INTERNAL, "PLG911",
       "crashed in the trial (while it was loaded): SIGSEGV, Segmentation fault" },
@@ -54,9 +58,10 @@ static const struct refusal refusals[] = {
     { "l07_interpose", FN_E_PERMISSION, "PLG906",
       "asks the linker for special treatment (flags 0x401); expected none but NOW and NODELETE" },
     { "l08_undefined", FN_E_INVALID, "PLG908", "undefined symbol: SSL_free; try ldd on it" },
-    { "l09_ctor_forks", FN_E_PERMISSION, "PLG911",
-      "made a forbidden system call in the trial (while it was loaded): started a process or touched "
-      "another one; expected none before create()" },
+    { "l09_ctor_forks", FN_E_PERMISSION, "PLG911", FORBIDDEN },
+    { "l13_tkill", FN_E_PERMISSION, "PLG911", FORBIDDEN },
+    { "l13_sigqueue", FN_E_PERMISSION, "PLG911", FORBIDDEN },
+    { "l13_tgsigqueue", FN_E_PERMISSION, "PLG911", FORBIDDEN },
     { "l10_huge", FN_E_INVALID, "PLG908",
       "failed to map segment from shared object; it asks for more memory than a plugin may have" },
     { "l12_static_tls", FN_E_INVALID, "PLG908",
@@ -105,7 +110,7 @@ START_TEST(refused)
     if (SANITIZED && strcmp(r->file, "l10_huge") == 0) {
         SKIP("a sanitizer needs terabytes of addresses: no limit there");
     }
-    if (strcmp(r->file, "l09_ctor_forks") == 0 && !has_filters()) {
+    if (strcmp(r->text, FORBIDDEN) == 0 && !has_filters()) {
         SKIP("no filter of system calls is allowed here");
     }
     if (strcmp(r->id, "PLG912") == 0) {
@@ -132,6 +137,24 @@ START_TEST(a_declared_library_is_allowed)
     ck_assert_int_lt(plugin_file_open(h, evil_path("l01_needs_library"), &f, &e), 0);
     ck_assert_ptr_nonnull(strstr(e.msg, "PLG908"));
     ck_assert_ptr_nonnull(strstr(e.msg, "libevil-helper.so: cannot open shared object file"));
+    plugin_host_destroy(h);
+}
+END_TEST
+
+/* Neither the node's environment nor a way around the filter; of the latter only where there is one. */
+START_TEST(a_trial_has_nothing_of_the_node)
+{
+    struct plugin_policy policy = { .trial_timeout_ns = 30 * ENV_S };
+    struct plugin_host *h;
+    struct plugin_file *f = NULL;
+    struct fn_error e = ERR_INIT;
+
+    if (!has_filters()) {
+        SKIP("no filter of system calls is allowed here");
+    }
+    ck_assert_int_eq(setenv("FND_TEST_SECRET", "x", 1), 0);
+    h = host_with_trial(&policy);
+    ck_assert_msg(plugin_file_open(h, evil_path("l14_ctor_looks"), &f, &e) == 0, "%s", e.msg);
     plugin_host_destroy(h);
 }
 END_TEST
@@ -247,6 +270,7 @@ TCase *evil_tests(void)
 
     tcase_add_loop_test(t, refused, 0, REFUSALS_N);
     tcase_add_test(t, a_declared_library_is_allowed);
+    tcase_add_test(t, a_trial_has_nothing_of_the_node);
     tcase_add_test(t, a_good_file_passes_once);
     tcase_add_test(t, the_trial_inherits_nothing);
     tcase_add_test(t, the_trial_looks_for_what_the_host_looks_for);

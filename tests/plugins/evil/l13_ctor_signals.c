@@ -1,0 +1,11 @@
+/* Its constructor sends another process a signal, by one call of several. */
+#define EVIL_NAME "l13"
+#include "evil.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__attribute__((constructor)) static void signals(void)
+{
+    (void)syscall(CALL, getppid(), 0, 0, 0);
+}
