@@ -15,12 +15,22 @@
 
 #if defined(__x86_64__)
 #define OWN_ARCH AUDIT_ARCH_X86_64
+#define OTHER_ABI_BIT 0x40000000 /* x32: the same calls by other numbers */
 #define ANSWER_OF(uc) ((uc)->uc_mcontext.gregs[REG_RAX])
 #elif defined(__aarch64__)
 #define OWN_ARCH AUDIT_ARCH_AARCH64
 #define ANSWER_OF(uc) ((uc)->uc_mcontext.regs[0])
 #else
 #error "expected x86-64 or arm64"
+#endif
+
+/* Younger than the headers of some systems. */
+#ifndef __NR_fchmodat2
+#define __NR_fchmodat2 452
+#endif
+#ifndef __NR_setxattrat
+#define __NR_setxattrat 463
+#define __NR_removexattrat 466
 #endif
 
 enum want { WANT_NOTHING, WANT_NETWORK, WANT_PROGRAM, WANT_FILES };
@@ -34,25 +44,29 @@ static enum want want_of(int call)
     case __NR_socketpair:
     case __NR_connect:
         return WANT_NETWORK;
-    case __NR_openat:
-#ifdef __NR_open
-    case __NR_open:
-    case __NR_creat:
-    case __NR_mkdir:
-    case __NR_rmdir:
-    case __NR_unlink:
-    case __NR_rename:
-    case __NR_symlink:
+    case __NR_execve:
+    case __NR_execveat:
+    case __NR_ptrace:
+    case __NR_process_vm_writev:
+    case __NR_pidfd_send_signal:
+    case __NR_pidfd_getfd:
+    case __NR_setns:
+    case __NR_unshare:
+    case __NR_io_uring_setup:
+#ifdef __NR_fork
+    case __NR_fork:
+    case __NR_vfork:
 #endif
-    case __NR_mkdirat:
-    case __NR_unlinkat:
-    case __NR_renameat2:
-    case __NR_renameat:
-    case __NR_symlinkat:
-    case __NR_mount:
-        return WANT_FILES;
-    default:
+    case __NR_clone:
+    case __NR_fcntl:
+    case __NR_kill:
+    case __NR_tkill:
+    case __NR_tgkill:
+    case __NR_rt_sigqueueinfo:
+    case __NR_rt_tgsigqueueinfo:
         return WANT_PROGRAM;
+    default:
+        return WANT_FILES;
     }
 }
 
@@ -79,6 +93,10 @@ static bool filter(void)
         IS(OWN_ARCH, 1, 0),
         ANSWER(SECCOMP_RET_KILL_PROCESS),
         LOAD(nr),
+#ifdef OTHER_ABI_BIT
+        HAS(OTHER_ABI_BIT, 0, 1),
+        ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
+#endif
         REFUSED(socket),
         REFUSED(socketpair),
         REFUSED(connect),
@@ -87,6 +105,7 @@ static bool filter(void)
         REFUSED(ptrace),
         REFUSED(process_vm_writev),
         REFUSED(pidfd_send_signal),
+        REFUSED(pidfd_getfd),
         REFUSED(setns),
         REFUSED(unshare),
         REFUSED(io_uring_setup),
@@ -96,6 +115,25 @@ static bool filter(void)
         REFUSED(renameat2),
         REFUSED(renameat), /* what rename() is on arm64 */
         REFUSED(symlinkat),
+        REFUSED(openat2), /* its flags cannot be seen */
+        REFUSED(open_by_handle_at),
+        REFUSED(truncate),
+        REFUSED(fchmod),
+        REFUSED(fchmodat),
+        REFUSED(fchmodat2),
+        REFUSED(fchown),
+        REFUSED(fchownat),
+        REFUSED(linkat),
+        REFUSED(mknodat),
+        REFUSED(utimensat),
+        REFUSED(setxattr),
+        REFUSED(lsetxattr),
+        REFUSED(fsetxattr),
+        REFUSED(setxattrat),
+        REFUSED(removexattr),
+        REFUSED(lremovexattr),
+        REFUSED(fremovexattr),
+        REFUSED(removexattrat),
 #ifdef __NR_open
         REFUSED(fork),
         REFUSED(vfork),
@@ -105,6 +143,14 @@ static bool filter(void)
         REFUSED(unlink),
         REFUSED(rename),
         REFUSED(symlink),
+        REFUSED(link),
+        REFUSED(mknod),
+        REFUSED(chmod),
+        REFUSED(chown),
+        REFUSED(lchown),
+        REFUSED(utime),
+        REFUSED(utimes),
+        REFUSED(futimesat),
         IS(__NR_open, 0, 4),
         LOAD(args[1]),
         HAS(WRITES, 0, 1),
@@ -124,8 +170,17 @@ static bool filter(void)
         HAS(THREAD, 1, 0),
         REFUSE,
         ANSWER(SECCOMP_RET_ALLOW),
-        /* Signals to itself only. */
-        IS(__NR_kill, 1, 0),
+        /* Signals to itself only, also those of a descriptor that somebody else owns. */
+        IS(__NR_fcntl, 0, 5),
+        LOAD(args[1]),
+        IS(F_SETOWN, 1, 0),
+        IS(F_SETOWN_EX, 0, 1),
+        REFUSE,
+        ANSWER(SECCOMP_RET_ALLOW),
+        IS(__NR_kill, 4, 0),
+        IS(__NR_tkill, 3, 0),
+        IS(__NR_rt_sigqueueinfo, 2, 0),
+        IS(__NR_rt_tgsigqueueinfo, 1, 0),
         IS(__NR_tgkill, 0, 3),
         LOAD(args[0]),
         IS((unsigned)getpid(), 1, 0),

@@ -107,6 +107,7 @@ int main(void)
     suite_add_tcase(s, instance_tests());
     suite_add_tcase(s, shipped_tests());
     suite_add_tcase(s, evil_tests());
+    suite_add_tcase(s, sandbox_tests());
     suite_add_tcase(s, sealed_tests());
     suite_add_tcase(s, start_tests());
     suite_add_tcase(s, audit_tests());

@@ -12,6 +12,7 @@ TCase *damage_tests(void);
 TCase *instance_tests(void);
 TCase *shipped_tests(void);
 TCase *evil_tests(void);
+TCase *sandbox_tests(void);
 TCase *sealed_tests(void);
 TCase *start_tests(void);
 TCase *audit_tests(void);
