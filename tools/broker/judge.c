@@ -7,6 +7,7 @@
 #include "network_body.h"
 #include "rule_words.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 
 struct rule {
@@ -126,14 +127,28 @@ static bool is_security(const struct broker_config *c, const json_t *v)
     return is_only_text(v, CREATE_SECURITY);
 }
 
+/* Not there: the engine's own network, as with `default`. The driver leaves it out for an engine
+ * that cannot have ours; then --network says so. */
 static bool is_network(const struct broker_config *c, const json_t *v)
 {
-    bool ok = !v || is_text(v, "none") || is_text(v, NETWORK_NAME);
+    const char *name = v ? text_of(v) : "default";
+    bool ok = strcmp(name, "none") == 0 || strcmp(name, NETWORK_NAME) == 0;
 
     for (size_t i = 0; i < c->networks.n; i++) {
-        ok = ok || is_text(v, c->networks.items[i]);
+        ok = ok || strcmp(name, c->networks.items[i]) == 0;
     }
     return ok;
+}
+
+/* "tcp://host:514". Without a host it would be the engine's machine. */
+static bool is_url_with_host(const char *url, const char *scheme)
+{
+    const char *host = url + strlen(scheme);
+
+    return strncmp(url, scheme, strlen(scheme)) == 0 &&
+           (isalnum((unsigned char)*host) || (host[0] == '[' && isxdigit((unsigned char)host[1])) ||
+            strncmp(host, "[::", 3) == 0) &&
+           host[strcspn(host, "@/?#")] != '@';
 }
 
 /* No socket of the engine's machine: it may be the engine's. */
@@ -161,8 +176,8 @@ static bool is_log(const struct broker_config *c, const json_t *v)
         }
     }
     return is_text(json_object_get(v, "Type"), "syslog") && has_only(config, options) &&
-           (strncmp(to, "tcp://", 6) == 0 || strncmp(to, "udp://", 6) == 0 ||
-            strncmp(to, "tcp+tls://", 10) == 0);
+           (is_url_with_host(to, "tcp://") || is_url_with_host(to, "udp://") ||
+            is_url_with_host(to, "tcp+tls://"));
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -247,8 +262,8 @@ static const struct rule host_rules[] = {
     { "Mounts", is_socket_mount, "one directory below --iofs, without options" },
     { "CapDrop", drops_all, "ALL first" },
     { "SecurityOpt", is_security, CREATE_SECURITY " alone" },
-    { "NetworkMode", is_network, "none, " NETWORK_NAME " or one of --network" },
-    { "LogConfig", is_log, "none, or syslog by tcp, udp or tcp+tls" },
+    { "NetworkMode", is_network, "none, " NETWORK_NAME " or one of --network; not there, it is default" },
+    { "LogConfig", is_log, "none, or syslog to a host by tcp, udp or tcp+tls" },
     { "ReadonlyRootfs", may_bool, "true or false" },
     { "Init", may_bool, "true or false" },
     { "Tmpfs", is_tmpfs, "/tmp with size and nr_inodes" },

@@ -199,7 +199,7 @@ static char *any_body(void)
                                         "tcp+tls://log:6514" };
     static const struct fn_kv labels[] = { { "team", "blue" }, { "cost.centre", "7" } };
     struct fn_task t = rules_task();
-    struct api_settings s = { .network = next(2) ? "fnd" : NULL,
+    struct api_settings s = { .network = "fnd",
                               .hostname = next(2),
                               .label_tag = next(2) ? "tag" : NULL,
                               .lock = next(2) ? "pid:[1]:2" : "",
@@ -226,6 +226,8 @@ static char *any_body(void)
     return text;
 }
 
+#define SYSLOG_TO(url) "{\"Type\":\"syslog\",\"Config\":{\"syslog-address\":\"" url "\"}}"
+
 /* Each alone makes of any request one that nobody may send. */
 static const struct {
     const char *member, *value; /* "" = of the body, else of HostConfig with a dot before it */
@@ -242,6 +244,8 @@ static const struct {
     { ".NetworkMode", "\"host\"" },
     { ".NetworkMode", "\"container:x\"" },
     { ".NetworkMode", "null" },
+    { ".NetworkMode", "\"default\"" },
+    { ".NetworkMode", "\"bridge\"" },
     { ".Mounts", "[{\"Type\":\"bind\",\"Source\":\"/\",\"Target\":\"/h\"}]" },
     { ".Mounts", "[{\"Type\":\"bind\",\"Source\":\"/run/i/1/a\",\"Target\":\"/h\"},"
       "{\"Type\":\"bind\",\"Source\":\"/\",\"Target\":\"/h\"}]" },
@@ -279,6 +283,13 @@ static const struct {
     { ".Tmpfs", "{\"/tmp\":\"\",\"/x\":\"\"}" },
     { ".LogConfig", "{\"Type\":\"syslog\",\"Config\":{\"syslog-address\":\"unix:///run/x\"}}" },
     { ".LogConfig", "{\"Type\":\"syslog\",\"Config\":{}}" },
+    { ".LogConfig", SYSLOG_TO("tcp://") },
+    { ".LogConfig", SYSLOG_TO("tcp://:514") },
+    { ".LogConfig", SYSLOG_TO("udp:///x") },
+    { ".LogConfig", SYSLOG_TO("tcp+tls://?x") },
+    { ".LogConfig", SYSLOG_TO("tcp://@:514") },
+    { ".LogConfig", SYSLOG_TO("tcp://x@:514") },
+    { ".LogConfig", SYSLOG_TO("tcp://[]:514") },
     { ".LogConfig", "{\"Type\":\"fluentd\",\"Config\":{\"fluentd-address\":\"unix:///x\"}}" },
     { ".LogConfig", "{\"Type\":\"none\",\"Config\":{\"env\":\"x\"}}" },
     { ".Ulimits", "[{\"Name\":\"core\",\"Soft\":1,\"Hard\":1}]" },
@@ -341,6 +352,28 @@ START_TEST(what_the_driver_writes_passes_and_nothing_worse)
         spoil(text, i < (long)N(bad) ? (size_t)i : next(N(bad)), &why);
         free(text);
     }
+}
+END_TEST
+
+/* The engine would take its own, where containers reach each other: whoever has no other says so. */
+START_TEST(a_container_without_a_network_is_on_the_engines)
+{
+    struct broker_config c = closed;
+    json_t *body;
+    char *text = any_body(), *sent = NULL;
+    struct refusal why;
+
+    body = json_loads(text, 0, NULL);
+    free(text);
+    json_object_del(json_object_get(body, "HostConfig"), "NetworkMode");
+    text = json_dumps(body, JSON_COMPACT);
+    ck_assert(!passes(text, &why));
+    ck_assert_ptr_nonnull(strstr(why.text, "HostConfig.NetworkMode; expected none, fnd or one of"));
+    c.networks.items[c.networks.n++] = "default";
+    ck_assert_int_eq(judge_body(&c, BODY_CREATE, text, strlen(text), &sent, &why), 0);
+    free(sent);
+    free(text);
+    json_decref(body);
 }
 END_TEST
 
@@ -475,6 +508,7 @@ int main(void)
     tcase_add_test(t, everything_else_is_refused);
     tcase_add_test(t, images_are_of_the_named_registries);
     tcase_add_test(t, what_the_driver_writes_passes_and_nothing_worse);
+    tcase_add_test(t, a_container_without_a_network_is_on_the_engines);
     tcase_add_test(t, a_text_that_two_readers_read_differently_is_refused);
     tcase_add_test(t, the_drivers_network_and_no_other);
     tcase_add_test(t, a_created_container_is_known_as_soon_as_its_id_is_there);
