@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <base/err.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,12 +77,18 @@ bool addr_is_everywhere(const struct addr *a)
     return !a->path && (!*a->host || strcmp(a->host, "0.0.0.0") == 0 || strcmp(a->host, "::") == 0);
 }
 
+/* A number alone: 127.example is a name, and leads wherever its owner likes. */
+static bool is_loopback_number(const char *host)
+{
+    unsigned char ip[4];
+
+    return inet_pton(AF_INET, host, ip) == 1 && ip[0] == 127;
+}
+
 bool addr_is_local(const struct addr *a)
 {
-    struct in_addr v4;
-
-    return a->path || strcmp(a->host, "::1") == 0 || strcmp(a->host, "localhost") == 0 ||
-           (inet_pton(AF_INET, a->host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET);
+    return a->path || is_loopback_number(a->host) || strcmp(a->host, "::1") == 0 ||
+           strcmp(a->host, "localhost") == 0;
 }
 
 void addr_print_host(const struct addr *a, char ret[ADDR_HOST_MAX + 3])

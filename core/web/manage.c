@@ -1,5 +1,5 @@
 /* Three questions before the API is asked anything: is the client of a network that may, does the
- * request come from a page that somebody else wrote, and is that page's name one of this node. */
+ * request come from a page that somebody else wrote, and is the name it uses one of this node. */
 #include <web/manage.h>
 
 #include <base/addr.h>
