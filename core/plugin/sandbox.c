@@ -8,6 +8,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -82,13 +83,33 @@ static void on_refused(int signo, siginfo_t *info, void *context)
 #define HAS(bits, t, f) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), (t), (f))
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))
 #define REFUSE ANSWER(SECCOMP_RET_TRAP)
-#define REFUSED(call) IS(__NR_##call, 0, 1), REFUSE
 #define WRITES (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 #define THREAD 0x00010000 /* CLONE_THREAD */
 
+/* Whatever their arguments. */
+static const int refused[] = {
+    __NR_socket, __NR_socketpair, __NR_connect, __NR_execve, __NR_execveat, __NR_ptrace,
+    __NR_process_vm_writev, __NR_pidfd_send_signal, __NR_pidfd_getfd, __NR_setns, __NR_unshare,
+    __NR_io_uring_setup, __NR_mount, __NR_mkdirat, __NR_unlinkat, __NR_renameat2,
+    __NR_renameat, /* what rename() is on arm64 */
+    __NR_symlinkat,
+    __NR_openat2, /* its flags cannot be seen */
+    __NR_open_by_handle_at, __NR_truncate, __NR_fchmod, __NR_fchmodat, __NR_fchmodat2,
+    __NR_fchown, __NR_fchownat, __NR_linkat, __NR_mknodat, __NR_utimensat, __NR_setxattr,
+    __NR_lsetxattr, __NR_fsetxattr, __NR_setxattrat, __NR_removexattr, __NR_lremovexattr,
+    __NR_fremovexattr, __NR_removexattrat,
+#ifdef __NR_open
+    __NR_fork, __NR_vfork, __NR_creat, __NR_mkdir, __NR_rmdir, __NR_unlink, __NR_rename,
+    __NR_symlink, __NR_link, __NR_mknod, __NR_chmod, __NR_chown, __NR_lchown, __NR_utime,
+    __NR_utimes, __NR_futimesat,
+#endif
+};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
 static bool filter(void)
 {
-    struct sock_filter rules[] = {
+    const struct sock_filter head[] = {
         LOAD(arch),
         IS(OWN_ARCH, 1, 0),
         ANSWER(SECCOMP_RET_KILL_PROCESS),
@@ -97,60 +118,10 @@ static bool filter(void)
         HAS(OTHER_ABI_BIT, 0, 1),
         ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
 #endif
-        REFUSED(socket),
-        REFUSED(socketpair),
-        REFUSED(connect),
-        REFUSED(execve),
-        REFUSED(execveat),
-        REFUSED(ptrace),
-        REFUSED(process_vm_writev),
-        REFUSED(pidfd_send_signal),
-        REFUSED(pidfd_getfd),
-        REFUSED(setns),
-        REFUSED(unshare),
-        REFUSED(io_uring_setup),
-        REFUSED(mount),
-        REFUSED(mkdirat),
-        REFUSED(unlinkat),
-        REFUSED(renameat2),
-        REFUSED(renameat), /* what rename() is on arm64 */
-        REFUSED(symlinkat),
-        REFUSED(openat2), /* its flags cannot be seen */
-        REFUSED(open_by_handle_at),
-        REFUSED(truncate),
-        REFUSED(fchmod),
-        REFUSED(fchmodat),
-        REFUSED(fchmodat2),
-        REFUSED(fchown),
-        REFUSED(fchownat),
-        REFUSED(linkat),
-        REFUSED(mknodat),
-        REFUSED(utimensat),
-        REFUSED(setxattr),
-        REFUSED(lsetxattr),
-        REFUSED(fsetxattr),
-        REFUSED(setxattrat),
-        REFUSED(removexattr),
-        REFUSED(lremovexattr),
-        REFUSED(fremovexattr),
-        REFUSED(removexattrat),
+    };
+    /* What depends on how it is called; the number is still loaded. */
+    const struct sock_filter tail[] = {
 #ifdef __NR_open
-        REFUSED(fork),
-        REFUSED(vfork),
-        REFUSED(creat),
-        REFUSED(mkdir),
-        REFUSED(rmdir),
-        REFUSED(unlink),
-        REFUSED(rename),
-        REFUSED(symlink),
-        REFUSED(link),
-        REFUSED(mknod),
-        REFUSED(chmod),
-        REFUSED(chown),
-        REFUSED(lchown),
-        REFUSED(utime),
-        REFUSED(utimes),
-        REFUSED(futimesat),
         IS(__NR_open, 0, 4),
         LOAD(args[1]),
         HAS(WRITES, 0, 1),
@@ -187,8 +158,17 @@ static bool filter(void)
         REFUSE,
         ANSWER(SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = { sizeof(rules) / sizeof(rules[0]), rules };
+    struct sock_filter rules[COUNT(head) + 2 * COUNT(refused) + COUNT(tail)];
+    struct sock_fprog program = { COUNT(rules), rules };
+    struct sock_filter *to = rules;
 
+    memcpy(to, head, sizeof(head));
+    to += COUNT(head);
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        *to++ = (struct sock_filter)IS((unsigned)refused[i], 0, 1);
+        *to++ = (struct sock_filter)REFUSE;
+    }
+    memcpy(to, tail, sizeof(tail));
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
