@@ -65,6 +65,7 @@ static enum want want_of(int call)
     case __NR_tgkill:
     case __NR_rt_sigqueueinfo:
     case __NR_rt_tgsigqueueinfo:
+    case __NR_prlimit64:
         return WANT_PROGRAM;
     default:
         return WANT_FILES;
@@ -148,6 +149,10 @@ static bool filter(void)
         IS(F_SETOWN_EX, 0, 1),
         REFUSE,
         ANSWER(SECCOMP_RET_ALLOW),
+        /* A limit of time ends a process, too; 0 is whoever asks. */
+        IS(__NR_prlimit64, 0, 2),
+        LOAD(args[0]),
+        IS(0, 8, 6),
         IS(__NR_kill, 4, 0),
         IS(__NR_tkill, 3, 0),
         IS(__NR_rt_sigqueueinfo, 2, 0),

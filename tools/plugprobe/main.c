@@ -107,6 +107,7 @@ static void set_filter(void)
         KILLED(ptrace),
         KILLED(process_vm_writev),
         KILLED(pidfd_send_signal),
+        KILLED(pidfd_getfd),
         KILLED(setns),
         KILLED(unshare),
         KILLED(mount),
@@ -125,6 +126,10 @@ static void set_filter(void)
         IS(F_SETOWN_EX, 0, 1),
         FAIL(EPERM),
         ANSWER(SECCOMP_RET_ALLOW),
+        /* A limit of time ends a process, too; 0 is whoever asks. */
+        IS(__NR_prlimit64, 0, 2),
+        LOAD(args[0]),
+        IS(0, 8, 6),
         IS(__NR_kill, 4, 0),
         IS(__NR_tkill, 3, 0),
         IS(__NR_rt_sigqueueinfo, 2, 0),

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -58,8 +59,10 @@ static int first_allowed(void)
         { PROGRAM, SYS_rt_sigqueueinfo, { getppid(), 0, 0 } },
         { PROGRAM, SYS_rt_tgsigqueueinfo, { getppid(), getppid(), 0, 0 } },
         { PROGRAM, SYS_fcntl, { 0, F_SETOWN, getppid() } },
+        { PROGRAM, SYS_prlimit64, { getppid(), 0 /* RLIMIT_CPU */, 0, 0 } },
     };
     const int n = (int)(sizeof(attempts) / sizeof(attempts[0]));
+    struct rlimit l;
 
     if (!sandbox_enter()) {
         return NO_FILTER;
@@ -80,7 +83,10 @@ static int first_allowed(void)
         return n + 1;
     }
 #endif
-    return tgkill(getpid(), gettid(), 0) == 0 ? 0 : n + 2; /* as abort() does it */
+    if (prlimit(0, RLIMIT_CPU, NULL, &l) < 0 || prlimit(getpid(), RLIMIT_CPU, NULL, &l) < 0) {
+        return n + 2;
+    }
+    return tgkill(getpid(), gettid(), 0) == 0 ? 0 : n + 3; /* as abort() does it */
 }
 
 START_TEST(what_would_write_or_reach_others_is_refused)
