@@ -26,12 +26,18 @@
 #endif
 
 /* Younger than the headers of some systems. */
+#ifndef __NR_mount_setattr
+#define __NR_mount_setattr 442
+#endif
 #ifndef __NR_fchmodat2
 #define __NR_fchmodat2 452
 #endif
 #ifndef __NR_setxattrat
 #define __NR_setxattrat 463
 #define __NR_removexattrat 466
+#endif
+#ifndef __NR_file_setattr
+#define __NR_file_setattr 469
 #endif
 
 enum want { WANT_NOTHING, WANT_NETWORK, WANT_PROGRAM, WANT_FILES };
@@ -91,14 +97,16 @@ static void on_refused(int signo, siginfo_t *info, void *context)
 static const int refused[] = {
     __NR_socket, __NR_socketpair, __NR_connect, __NR_execve, __NR_execveat, __NR_ptrace,
     __NR_process_vm_writev, __NR_pidfd_send_signal, __NR_pidfd_getfd, __NR_setns, __NR_unshare,
-    __NR_io_uring_setup, __NR_mount, __NR_mkdirat, __NR_unlinkat, __NR_renameat2,
+    __NR_io_uring_setup, __NR_mount, __NR_umount2, __NR_pivot_root, __NR_mount_setattr,
+    __NR_move_mount, /* the last step of the newer way to mount */
+    __NR_mkdirat, __NR_unlinkat, __NR_renameat2,
     __NR_renameat, /* what rename() is on arm64 */
     __NR_symlinkat,
     __NR_openat2, /* its flags cannot be seen */
     __NR_open_by_handle_at, __NR_truncate, __NR_fchmod, __NR_fchmodat, __NR_fchmodat2,
     __NR_fchown, __NR_fchownat, __NR_linkat, __NR_mknodat, __NR_utimensat, __NR_setxattr,
     __NR_lsetxattr, __NR_fsetxattr, __NR_setxattrat, __NR_removexattr, __NR_lremovexattr,
-    __NR_fremovexattr, __NR_removexattrat,
+    __NR_fremovexattr, __NR_removexattrat, __NR_file_setattr,
 #ifdef __NR_open
     __NR_fork, __NR_vfork, __NR_creat, __NR_mkdir, __NR_rmdir, __NR_unlink, __NR_rename,
     __NR_symlink, __NR_link, __NR_mknod, __NR_chmod, __NR_chown, __NR_lchown, __NR_utime,

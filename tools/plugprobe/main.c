@@ -43,6 +43,11 @@ int __lsan_is_turned_off(void)
 }
 #endif
 
+/* Younger than the headers of some systems. */
+#ifndef __NR_mount_setattr
+#define __NR_mount_setattr 442
+#endif
+
 static void report(const char *line)
 {
     if (write(REPORT_FD, line, strlen(line)) < 0) {
@@ -111,6 +116,10 @@ static void set_filter(void)
         KILLED(setns),
         KILLED(unshare),
         KILLED(mount),
+        KILLED(umount2),
+        KILLED(pivot_root),
+        KILLED(move_mount), /* the last step of the newer way to mount */
+        KILLED(mount_setattr),
         /* glibc then takes clone, whose flags can be seen. */
         IS(__NR_clone3, 0, 1),
         FAIL(ENOSYS),

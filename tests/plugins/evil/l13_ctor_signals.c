@@ -1,4 +1,4 @@
-/* Its constructor reaches for another process, by one call of several. */
+/* Its constructor reaches for another process or for what all share, by one call of several. */
 #define EVIL_NAME "l13"
 #include "evil.h"
 

@@ -64,6 +64,8 @@ static const struct refusal refusals[] = {
     { "l13_tgsigqueue", FN_E_PERMISSION, "PLG911", FORBIDDEN },
     { "l13_prlimit", FN_E_PERMISSION, "PLG911", FORBIDDEN },
     { "l13_getfd", FN_E_PERMISSION, "PLG911", FORBIDDEN },
+    { "l13_umount", FN_E_PERMISSION, "PLG911", FORBIDDEN },
+    { "l13_move_mount", FN_E_PERMISSION, "PLG911", FORBIDDEN },
     { "l10_huge", FN_E_INVALID, "PLG908",
       "failed to map segment from shared object; it asks for more memory than a plugin may have" },
     { "l12_static_tls", FN_E_INVALID, "PLG908",

@@ -47,6 +47,11 @@ static int first_allowed(void)
         { FILES, SYS_utimensat, { AT_FDCWD, A(file), 0, 0 } },
         { FILES, SYS_setxattr, { A(file), A("user.a"), A("b"), 1, 0 } },
         { FILES, SYS_removexattr, { A(file), A("user.a") } },
+        { FILES, 469 /* file_setattr */, { AT_FDCWD, A(file), 0, 0, 0 } },
+        { FILES, SYS_umount2, { A(file), 0 } },
+        { FILES, SYS_pivot_root, { A(file), A(file) } },
+        { FILES, SYS_move_mount, { -1, A(file), -1, A(file), 0 } },
+        { FILES, 442 /* mount_setattr */, { -1, A(file), 0, 0, 0 } },
 #ifdef SYS_open
         { FILES, SYS_chmod, { A(file), 0777 } },
         { FILES, SYS_chown, { A(file), -1, -1 } },
