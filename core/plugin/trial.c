@@ -73,8 +73,9 @@ static bool find_probe(const struct plugin_host *h, char *ret, size_t cap)
 
 /* What the linker and sanitizers heed. Nothing else of the node's environment, which may hold
  * passwords, reaches a file that nobody trusts yet. */
-static const char *const kept[] = { "LD_LIBRARY_PATH=", "LD_PRELOAD=", "ASAN_OPTIONS=",
-                                    "LSAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS=" };
+static const char *const kept[] = { "LD_LIBRARY_PATH=", "LD_PRELOAD=",   "GLIBC_TUNABLES=",
+                                    "ASAN_OPTIONS=",    "LSAN_OPTIONS=", "TSAN_OPTIONS=",
+                                    "UBSAN_OPTIONS=" };
 
 #define KEPT_N (sizeof(kept) / sizeof(kept[0]))
 

@@ -71,6 +71,15 @@ describe('evil plugins at load', () => {
   })
 })
 
+describe('the linker in the trial', () => {
+  it('is tuned as the node\'s is: it loads what the node can load', () => {
+    const check = (env) => spawnSync(fnd, ['plugins', evil('l12_static_tls')], { encoding: 'utf8', timeout: 30_000, env: { PATH: process.env.PATH, ...env } })
+    assert.match(check({}).stderr, /^PLG908 .*cannot allocate memory in static TLS block/m)
+    const tuned = check({ GLIBC_TUNABLES: 'glibc.rtld.optional_static_tls=200000' })
+    assert.equal(tuned.status, 0, tuned.stderr)
+  })
+})
+
 describe('evil plugins that wait until they are called', () => {
   for (const file of ['e22_jumps', 'e22_jumps_over', 'e22_throws', 'e22_throws_over']) {
     it(`${file}: fnd check loads it, calls nothing and survives`, () => {
