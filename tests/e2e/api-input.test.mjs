@@ -226,7 +226,7 @@ describe('the management API and odd input', () => {
   ]
   for (const [target, status, message] of PATHS) {
     it(`answers GET ${target.slice(0, 40)}`, async () => {
-      const { text } = await raw(node.port, `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+      const { text } = await raw(node.port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
       const [head, body] = text.split('\r\n\r\n')
       assert.match(head, new RegExp(`^HTTP/1\\.1 ${status} `), text)
       assert.match(head, new RegExp(`content-type: ${JSON_TYPE}`, 'i'))
