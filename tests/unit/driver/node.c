@@ -456,7 +456,12 @@ void node_deadline_ms(struct node *n, int64_t ms)
 
 int64_t node_took_ns(struct node *n)
 {
-    return n->took_ns;
+    int64_t took_ns;
+
+    pthread_mutex_lock(&n->lock);
+    took_ns = n->took_ns;
+    pthread_mutex_unlock(&n->lock);
+    return took_ns;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
