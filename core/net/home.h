@@ -2,8 +2,6 @@
 #ifndef NET_HOME_H
 #define NET_HOME_H
 
-#include <stdbool.h>
-
 /* [worker] 1 for a host, name or address, in one of: this machine, loopback, link-local and the
  * other addresses where clouds keep their metadata, the networks of the machine's interfaces; for
  * every unix:// and unixgram://, whose socket is the machine's own; and for a URL without a host,

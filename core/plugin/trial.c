@@ -3,9 +3,9 @@
  * sandbox for what follows: a file that passes runs with all rights of the node.
  *
  * The child is fnd-plugprobe, started anew so that it has nothing of ours: the copy on descriptor
- * 3, a pipe on 4, /dev/null for the standard streams, no environment. It limits itself (memory,
- * cores, system calls) and writes a line per step: "dlopen", "entry", then "done", or
- * "error <text>". */
+ * 3, a pipe on 4, /dev/null for the standard streams, of the environment what `kept` names. It
+ * limits itself (memory, cores, system calls) and writes a line per step: "dlopen", "entry", then
+ * "done", or "error <text>". */
 #include <plugin/plugin_int.h>
 
 #include <errno.h>

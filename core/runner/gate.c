@@ -85,12 +85,21 @@ static void count_held(struct gate *g, struct gate_pass *p, uint32_t one)
     }
 }
 
-uint64_t gate_load(const struct gate *g, const char *first)
+/* Of which nobody is here: all zero. */
+static const struct gate_party *first_party(const struct gate *g, const char *name)
 {
+    static const struct gate_party nobody;
     const struct gate_party *y;
 
-    HASH_FIND_STR(g->parties[0], first, y);
-    return y ? (uint64_t)y->held << 32 | y->waiting : 0;
+    HASH_FIND_STR(g->parties[0], name, y);
+    return y ? y : &nobody;
+}
+
+uint64_t gate_load(const struct gate *g, const char *first)
+{
+    const struct gate_party *y = first_party(g, first);
+
+    return (uint64_t)y->held << 32 | y->waiting;
 }
 
 /* At most `n` of its party are let in before it. */
@@ -108,10 +117,9 @@ static bool is_among_first(const struct gate_pass *p, uint32_t n)
 
 bool gate_is_sooner(const struct gate *g, const char *first, const struct gate_pass *p)
 {
-    uint64_t load = gate_load(g, first);
-    uint32_t held = (uint32_t)(load >> 32), waiting = (uint32_t)load;
+    const struct gate_party *y = first_party(g, first), *own = p->party[0];
 
-    return held == p->party[0]->held ? !is_among_first(p, waiting) : held < p->party[0]->held;
+    return y->held == own->held ? !is_among_first(p, y->waiting) : y->held < own->held;
 }
 
 /* ---- who may enter ------------------------------------------------------------------------- */
