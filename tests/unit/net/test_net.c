@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/bind.h>
 #include <net/home.h>
@@ -699,11 +700,24 @@ static Suite *net_suite(void)
     return s;
 }
 
+/* Where a service manager hands its descriptors over (test_inherit.c); Check opens its own behind them,
+ * whoever runs this. */
+static void keep_room_for_a_manager(void)
+{
+    enum { LAST = 7 };
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    } while (fd >= 0 && fd < LAST);
+}
+
 int main(void)
 {
     SRunner *r = srunner_create(net_suite());
     int failed;
 
+    keep_room_for_a_manager();
     srunner_add_suite(r, peers_suite());
     srunner_add_suite(r, listen_suite());
     srunner_add_suite(r, inherit_suite());
