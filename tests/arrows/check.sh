@@ -366,9 +366,8 @@ out=$(find "$root/tests" "$root/bench" -name '*.c' -exec awk '
 # Each file says at its top what it is.
 n=$((n + 1))
 out=$(find "$root/core" "$root/plugins" "$root/sim" "$root/tools" "$root/tests" "$root/bench" \
-    "$root/examples" "$root/samples" -name '*.c' | while read -r file; do
-    head -n 1 "$file" | grep -q '^/\*' || echo "${file#"$root"/}"
-done)
+    "$root/examples" "$root/samples" -name '*.c' -exec awk '
+    FNR == 1 && !/^\/\*/ { print FILENAME }' {} +)
 [ -z "$out" ] || complain "no opening comment in $out"
 
 # A backtrace says where it is: no static function has the name of one in two other files.

@@ -135,9 +135,13 @@ while IFS=: read -r page kind link; do
     case $link in http:* | https:* | mailto:*) continue ;; esac
     to=${link%%#*}
     target=$page
+    case $page in */*) dir=${page%/*}/ ;; *) dir= ;; esac
+    case $to in
+    '') ;;
+    *./*) target=$(realpath -ms --relative-to="$root" "$root/$dir$to") ;;
+    *) target=$dir$to ;;
+    esac
     if [ -n "$to" ]; then
-        dir=$(dirname "$page")
-        target=$(realpath -ms --relative-to="$root" "$root/$dir/$to")
         [ -e "$root/$target" ] || { complain "$page links to $link, which is not there"; continue; }
     fi
     is_in_kit "$page" && ! is_for_developers "$page" && ! is_in_kit "$target" &&
@@ -166,7 +170,7 @@ awk '/^## / { s = ""; if (match($0, /`[a-z]+:`/)) s = substr($0, RSTART + 1, RLE
     s && match($0, /^\| `[a-z_]+` \|/) { print s "." substr($0, 4, RLENGTH - 6) }' \
     "$root/docs/fn-yaml.md" | sort -u >"$names"
 grep ':key:' "$told" | sort -u | while IFS=: read -r page _ key _; do
-    key=$(echo "$key" | tr -d '`')
+    key=${key#?} key=${key%'`'}
     case $key in *.c) continue ;; esac # a file
     grep -qx "$key" "$names" || echo "$page: $key"
 done >"$names.wrong"
@@ -177,7 +181,7 @@ done >"$names.wrong"
 count ':metric:'
 grep -oE '^\| `[a-z_0-9]+`' "$root/docs/metrics.md" | tr -d '|` ' | sort -u >"$names"
 grep ':metric:' "$told" | sort -u | grep -v '^docs/abi.md\|^docs/compatibility.md\|^docs/fn-metrics.md\|:`fn_id`' | while IFS=: read -r page _ metric; do
-    metric=$(echo "$metric" | tr -d '`{')
+    metric=${metric#?} metric=${metric%['`{']}
     grep -qx "$metric" "$names" || echo "$page: $metric"
 done >"$names.wrong"
 [ ! -s "$names.wrong" ] || complain "metrics that docs/metrics.md does not have: $(tr '\n' ';' <"$names.wrong")"

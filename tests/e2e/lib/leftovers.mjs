@@ -57,5 +57,7 @@ process.once('exit', () => {
     }
   }
   for (const dir of folders) removeFolder(dir)
-  for (const socket of sockets) rmSync(socket, { force: true })
+  // A port that was free again may be that of another file's node, who listens.
+  const listening = quietly(() => readFileSync('/proc/net/unix', 'utf8')) ?? ''
+  for (const socket of sockets) if (!listening.includes(` ${socket}\n`)) rmSync(socket, { force: true })
 })
