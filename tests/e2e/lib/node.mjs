@@ -44,14 +44,18 @@ export function freePort() {
   })
 }
 
-// Runs cond() until it gives a truthy value; the deadline is a failure, not a wait.
+// Runs cond() until it gives a truthy value; the deadline is a failure, not a wait. One that costs something, as a
+// command does, is asked less often: tests that wait leave the processors to those that do not.
+const LOOK_MS = [10, 100]
 export async function until(what, cond, timeoutMs = 10_000) {
   const end = Date.now() + timeoutMs
   for (;;) {
+    const began = Date.now()
     const value = await cond()
     if (value) return value
     if (Date.now() > end) throw new Error(`not within ${timeoutMs} ms: ${what}`)
-    await new Promise((r) => setTimeout(r, 10))
+    const pause = Math.min(LOOK_MS[1], Math.max(LOOK_MS[0], 3 * (Date.now() - began)))
+    await new Promise((r) => setTimeout(r, pause))
   }
 }
 
