@@ -505,7 +505,7 @@ static struct timespec *sleep_time(struct loop *l, int64_t now_ns, struct timesp
     return ts;
 }
 
-static int wait_events(struct loop *l, struct epoll_event *events, const struct timespec *ts)
+static int wait_once(struct loop *l, struct epoll_event *events, const struct timespec *ts)
 {
     int64_t ms;
     int n = epoll_pwait2(l->epoll_fd, events, EVENTS_PER_BATCH, ts, NULL);
@@ -515,6 +515,16 @@ static int wait_events(struct loop *l, struct epoll_event *events, const struct 
     }
     ms = ts ? ts->tv_sec * 1000 + (ts->tv_nsec + 999999) / 1000000 : -1;
     return epoll_wait(l->epoll_fd, events, EVENTS_PER_BATCH, ms > INT_MAX ? INT_MAX : (int)ms);
+}
+
+/* A signal ends a wait without a look at descriptors, and so does SIGCONT, when the process has
+ * stood still. What arrived meanwhile comes before timers that ran out meanwhile: a connection that
+ * has a request is not idle. */
+static int wait_events(struct loop *l, struct epoll_event *events, const struct timespec *ts)
+{
+    int n = wait_once(l, events, ts);
+
+    return n < 0 && errno == EINTR ? wait_once(l, events, &(struct timespec){ 0 }) : n;
 }
 
 void loop_run(struct loop *l)

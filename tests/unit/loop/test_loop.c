@@ -3,10 +3,15 @@
 #include <check.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <loop/loop.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct loop *loop;
@@ -301,6 +306,68 @@ START_TEST(a_removed_descriptor_gets_no_event_of_the_running_batch)
 }
 END_TEST
 
+/* The state of a process, as the kernel names it: S sleeps, T is stopped. */
+static char state_of(pid_t pid)
+{
+    char path[64], line[256], *at;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    at = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+    if (f) {
+        fclose(f);
+    }
+    return at ? at[2] : '?';
+}
+
+/* Its parent stands still from when it sleeps until the time is over, and meanwhile something arrives. */
+static void stop_parent(int fd, int64_t until_ns)
+{
+    pid_t parent = getppid();
+    struct timespec ts = { until_ns / ENV_S, until_ns % ENV_S };
+
+    while (state_of(parent) != 'S') {
+        sched_yield();
+    }
+    kill(parent, SIGSTOP);
+    while (state_of(parent) != 'T') {
+        sched_yield();
+    }
+    (void)!write(fd, "x", 1);
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+    kill(parent, SIGCONT);
+    _exit(0);
+}
+
+/* Before, SIGCONT ended the wait without a look, and the timer came first: a load balancer that had
+ * stood still reset connections that had a request. */
+START_TEST(what_arrived_while_the_process_stood_still_is_seen_before_what_ran_out)
+{
+    struct pipe_watch a = { .w.cb = on_pipe, .name = 'a' };
+    struct named_timer z = { { .cb = on_named }, 'z' };
+    int64_t at_ns = env_now_ns(env) + 2 * ENV_S;
+    int fds[2], status;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    a.w.fd = fds[0];
+    ck_assert_int_eq(loop_fd_add(loop, &a.w, LOOP_READ, NULL), 0);
+    env_timer_set(env, &z.t, at_ns);
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        stop_parent(fds[1], at_ns + 1);
+    }
+    loop_run(loop);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(trace[0], 'a');
+    env_timer_clear(env, &z.t);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
 struct job {
     struct env_work w;
     int result;
@@ -581,6 +648,7 @@ int main(void)
     tcase_add_test(t, a_long_turn_is_counted_and_told_and_the_next_one_is_looked_at);
     tcase_add_test(t, a_timer_of_a_foreign_thread_wakes_the_sleeping_loop);
     tcase_add_test(t, a_removed_descriptor_gets_no_event_of_the_running_batch);
+    tcase_add_test(t, what_arrived_while_the_process_stood_still_is_seen_before_what_ran_out);
     tcase_add_test(t, lanes_run_work_and_end_sleep_on_cancel_and_deadline);
     tcase_add_test(t, threads_that_are_lost_are_replaced);
     tcase_add_test(t, a_lane_grows);
