@@ -465,11 +465,21 @@ async function atRest(before = look()) {
   return look()
 }
 
+// What a node has open, for who wants to know what is too much. -> the file of the list
+function keepDescriptors(name) {
+  const { pid } = nodes[name]
+  const file = path.join(dir, `descriptors.${name}.${samples.length}`)
+  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => { try { return `${fd} ${readlinkSync(`/proc/${pid}/fd/${fd}`)}` } catch { return `${fd} closed` } })
+  const sockets = execFileSync('ss', ['-Htxanp'], { encoding: 'utf8' }).split('\n').filter((line) => line.includes(`pid=${pid},`))
+  writeFileSync(file, [...links, ...sockets, ''].join('\n'))
+  return file
+}
+
 function judgeResources(before, rest) {
   for (const [name, now] of Object.entries(rest)) {
     const was = before[name]
     say(`${name} at rest: ${now.fds} descriptors (${was.fds}), ${now.threads} threads (${was.threads}), ${Math.round(now.rssKiB / 1024)} MiB (${Math.round(was.rssKiB / 1024)})`)
-    if (now.fds - now.kept > was.fds - was.kept + FD_GROWTH) problem(`${name} has ${now.fds} descriptors open, before it was ${was.fds}; ${now.kept} and ${was.kept} lead to the engine`)
+    if (now.fds - now.kept > was.fds - was.kept + FD_GROWTH) problem(`${name} has ${now.fds} descriptors open, before it was ${was.fds}; ${now.kept} and ${was.kept} lead to the engine; ${keepDescriptors(name)} has the list`)
     if (now.rssKiB > was.rssKiB + RSS_GROWTH_KIB) problem(`${name} has ${now.rssKiB} KiB of memory, before it was ${was.rssKiB}`)
   }
 }
