@@ -46,6 +46,9 @@ static void on_data(void *ud, const void *data, size_t len)
     (void)ud;
     ck_assert_int_ne(got.status, 0);
     buf_add(&got.body, data, len);
+    if (got.stop_at_data) {
+        loop_stop(loop);
+    }
 }
 
 static void on_writable(void *ud)

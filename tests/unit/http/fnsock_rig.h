@@ -21,6 +21,7 @@ extern char base[64];
 /* What the callbacks told. */
 struct told {
     bool ready, ended;
+    bool stop_at_data; /* the loop stops when some of the body has come */
     char ready_text[256];
     int status;
     struct buf head, body;
