@@ -11,7 +11,7 @@ worlds_of() { # BUILD OUT
 }
 
 worlds_are_same() {
-    local build out first=$1 same=0
+    local build out first same=0
     local -A pids=()
     out=$(mktemp -d)
     for build in "$@"; do
@@ -23,7 +23,10 @@ worlds_are_same() {
             cat "$out/$build.errors"
             echo "worlds: $build/fnd_sim tells of none"
             same=1
-        elif ! cmp -s "$out/$first" "$out/$build"; then
+            continue
+        fi
+        first=${first:-$build}
+        if ! cmp -s "$out/$first" "$out/$build"; then
             echo "worlds: $build has another one than $first: $(diff "$out/$first" "$out/$build" | sed -n '/^[<>]/p' | head -2 | tr '\n' ' ');" \
                 "repeat: $build/fnd_sim --hash --seeds $WORLDS_SEEDS"
             same=1

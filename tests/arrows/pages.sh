@@ -134,16 +134,13 @@ while IFS=: read -r page kind link; do
     link=${link%")"}
     case $link in http:* | https:* | mailto:*) continue ;; esac
     to=${link%%#*}
-    target=$page
     case $page in */*) dir=${page%/*}/ ;; *) dir= ;; esac
     case $to in
-    '') ;;
+    '') target=$page ;;
     *./*) target=$(realpath -ms --relative-to="$root" "$root/$dir$to") ;;
     *) target=$dir$to ;;
     esac
-    if [ -n "$to" ]; then
-        [ -e "$root/$target" ] || { complain "$page links to $link, which is not there"; continue; }
-    fi
+    [ -e "$root/$target" ] || { complain "$page links to $link, which is not there"; continue; }
     is_in_kit "$page" && ! is_for_developers "$page" && ! is_in_kit "$target" &&
         complain "$page links to $link, which the kit for plugin vendors has not"
     case $link in *.md#* | \#*)

@@ -448,13 +448,16 @@ async function judgeRest() {
 }
 
 
+// -> [descriptor, what it leads to] of each that a process has open.
+const descriptorsOf = (pid) => readdirSync(`/proc/${pid}/fd`).map((fd) => {
+  try { return [fd, readlinkSync(`/proc/${pid}/fd/${fd}`)] } catch { return [fd, 'closed meanwhile'] }
+})
+
 // Threads of a driver keep connections to the engine (core/http/fetch.c): as many as were busy at a time, which is chance.
 function connectionsToEngine(pid) {
   const clients = readFileSync('/proc/net/unix', 'utf8').split('\n').slice(1).map((l) => l.trim().split(/\s+/)).filter((f) => f[5] === '03' && !f[7]).map((f) => `socket:[${f[6]}]`)
   const own = new Set(clients)
-  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
-    try { return own.has(readlinkSync(`/proc/${pid}/fd/${fd}`)) } catch { return false }
-  }).length
+  return descriptorsOf(pid).filter(([, to]) => own.has(to)).length
 }
 const look = () => Object.fromEntries(Object.values(nodes).map((n) => [n.name, { ...resources(n.pid), kept: n.kind === 'docker' ? connectionsToEngine(n.pid) : 0 }]))
 
@@ -469,7 +472,7 @@ async function atRest(before = look()) {
 function keepDescriptors(name) {
   const { pid } = nodes[name]
   const file = path.join(dir, `descriptors.${name}.${samples.length}`)
-  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => { try { return `${fd} ${readlinkSync(`/proc/${pid}/fd/${fd}`)}` } catch { return `${fd} closed` } })
+  const links = descriptorsOf(pid).map((of) => of.join(' '))
   const sockets = execFileSync('ss', ['-Htxanp'], { encoding: 'utf8' }).split('\n').filter((line) => line.includes(`pid=${pid},`))
   writeFileSync(file, [...links, ...sockets, ''].join('\n'))
   return file
